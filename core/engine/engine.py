@@ -1,0 +1,43 @@
+"""The door to the engine: what pages may ask of it, whichever backend answers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from core.activities import ActivitySettings
+from core.engine.view import JobView
+
+
+class Engine(Protocol):
+    """Runs activities for students. All methods answer at once and may be called by any thread."""
+
+    def submit(self, student: str, activity: str, settings: ActivitySettings) -> str:
+        """Queue a job and give its id; the id of the student's unfinished job of that activity if
+        there is one, so a second click changes nothing.
+
+        Raises Problem when the student or the class has too many unfinished jobs.
+        """
+
+    def cancel(self, job: str, *, student: str) -> None:
+        """Ask a job of this student to stop; no effect if it is over, unknown or another's."""
+
+    def view(self, job: str, *, student: str) -> JobView | None:
+        """The job as it stands, or None if there is no such job of this student."""
+
+    def latest(self, student: str, activity: str) -> JobView | None:
+        """The student's newest job of this activity, finished or not."""
+
+    def seen(self, student: str) -> None:
+        """Note that a browser of this student is looking; unwatched jobs end after a grace time."""
+
+    def class_jobs(self) -> tuple[JobView, ...]:
+        """Every unfinished job of the class: running ones, then in the order of their turn."""
+
+    def cancel_any(self, job: str) -> None:
+        """The teacher's cancel: any student's job."""
+
+    def gpu_uuids(self) -> tuple[str, ...]:
+        """The cards that jobs may run on; empty: jobs run on the CPU."""
+
+    def close(self) -> None:
+        """Stop every job and every worker process, and wait for them to be gone (seconds)."""

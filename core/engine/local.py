@@ -1,0 +1,336 @@
+"""The engine of one machine: the dispatcher's decisions carried out with processes and threads.
+
+One lock guards the dispatcher and the views. Worker threads bring in what has happened, a ticker
+brings in time, and whoever holds the lock carries out the decisions.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from core.activities import ACTIVITIES, Activity, ActivitySettings
+from core.engine.dispatcher import CPU, Caps, Dispatcher
+from core.engine.processes import WorkerProcess
+from core.engine.stimuli import (
+    AskToStop,
+    CancelAsked,
+    Decision,
+    JobEnded,
+    KillWorker,
+    MemorySeen,
+    RetireWorker,
+    RunJob,
+    Settle,
+    StartWorker,
+    Stimulus,
+    StudentSeen,
+    Submitted,
+    Ticked,
+    WorkerHeard,
+    WorkerLost,
+    WorkerReady,
+)
+from core.engine.view import JobState, JobView, apply
+from core.engine.wire import Cancel, Ended, FromWorker, Hello, Quit, Run, Said
+from core.events import PROTOCOL, Failed, Progressed, Result, Stopped
+from core.problems import Notice
+from core.settings import LabSettings
+from core.telemetry.nvml import list_gpus
+
+TICK_SECONDS = 0.25
+MEMORY_SECONDS = 1.0  # between two looks at the cards' free memory
+CLOSE_SECONDS = 3.0  # for all workers to be gone
+KEPT_VIEWS = 1_000  # finished jobs kept in memory; the records have the rest
+
+log = logging.getLogger(__name__)
+
+
+class LocalEngine:
+    """Runs jobs in worker processes on this machine. Implements `core.engine.engine.Engine`."""
+
+    def __init__(
+        self,
+        settings: LabSettings,
+        *,
+        activities: Mapping[str, Activity] = ACTIVITIES,
+        on_over: Callable[[JobView], None] | None = None,
+        caps: Caps | None = None,
+    ) -> None:
+        """`on_over` gets the view of each finished job, in a thread of its own."""
+        self._settings = settings
+        self._activities = activities
+        self._gpu_uuids = _chosen_gpus(settings)
+        self._dispatcher = Dispatcher(self._gpu_uuids or (CPU,), caps or _caps(settings))
+        self._lock = threading.RLock()
+        self._views: dict[str, JobView] = {}
+        self._workers: dict[str, WorkerProcess] = {}
+        self._over: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._tick, name="engine-ticker", daemon=True),
+            threading.Thread(
+                target=self._tell_over, args=(on_over,), name="engine-records", daemon=True
+            ),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    # --- what pages ask ---
+
+    def submit(self, student: str, activity: str, settings: ActivitySettings) -> str:
+        with self._lock:
+            unfinished = self._dispatcher.unfinished_of(student, activity)
+            if unfinished is not None:
+                return unfinished
+            self._dispatcher.check_room(student)
+            known = self._activities[activity]
+            job = secrets.token_urlsafe(8)
+            self._views[job] = JobView(
+                id=job,
+                student=student,
+                activity=activity,
+                settings=msgspec.to_builtins(settings),
+                submitted_at=time.time(),
+            )
+            self._take(
+                Submitted(
+                    job=job,
+                    student=student,
+                    activity=activity,
+                    lane=known.lane,
+                    need_mib=known.need_mib,
+                    size=known.size(settings),
+                )
+            )
+            return job
+
+    def cancel(self, job: str, *, student: str) -> None:
+        with self._lock:
+            view = self._views.get(job)
+            if view is not None and view.student == student:
+                self.cancel_any(job)
+
+    def cancel_any(self, job: str) -> None:
+        with self._lock:
+            self._take(CancelAsked(job))
+
+    def view(self, job: str, *, student: str) -> JobView | None:
+        with self._lock:
+            view = self._views.get(job)
+            return self._placed(view) if view is not None and view.student == student else None
+
+    def latest(self, student: str, activity: str) -> JobView | None:
+        with self._lock:
+            for view in reversed(self._views.values()):
+                if (view.student, view.activity) == (student, activity):
+                    return self._placed(view)
+        return None
+
+    def seen(self, student: str) -> None:
+        with self._lock:
+            self._take(StudentSeen(student))
+
+    def class_jobs(self) -> tuple[JobView, ...]:
+        with self._lock:
+            return tuple(self._placed(self._views[job]) for job in self._dispatcher.unfinished())
+
+    def gpu_uuids(self) -> tuple[str, ...]:
+        return self._gpu_uuids
+
+    def worker_pids(self) -> tuple[int, ...]:
+        """Process ids of the living workers, for whoever watches the server."""
+        with self._lock:
+            return tuple(worker.pid for worker in self._workers.values())
+
+    def close(self) -> None:
+        self._closing.set()
+        with self._lock:
+            workers = list(self._workers.values())
+        for worker in workers:
+            worker.kill()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for worker in workers:
+            if not worker.wait(max(0.0, deadline - time.monotonic())):
+                log.error("worker %d does not end", worker.pid)
+        self._over.put(None)
+        for thread in self._threads:
+            thread.join(CLOSE_SECONDS)
+
+    # --- what happens ---
+
+    def _take(self, stimulus: Stimulus) -> None:
+        """Hand a stimulus to the dispatcher and carry out its decisions. Holds the lock."""
+        if self._closing.is_set():
+            return
+        for decision in self._dispatcher.handle(stimulus, time.monotonic()):
+            self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        match decision:
+            case StartWorker():
+                self._start(decision)
+            case RunJob():
+                self._run(decision)
+            case AskToStop():
+                self._change(decision.job, state=JobState.STOPPING)
+                self._workers[decision.worker].send(Cancel(decision.job))
+            case RetireWorker():
+                self._workers[decision.worker].send(Quit())
+            case KillWorker():
+                self._workers[decision.worker].kill()
+            case Settle(job, JobState.FAILED, problem):
+                self._settle(job, Failed(problem or Notice("problem.activity_broke")))
+            case Settle(job):
+                self._settle(job, Stopped())
+
+    def _start(self, order: StartWorker) -> None:
+        name = order.worker
+        try:
+            self._workers[name] = WorkerProcess(
+                order.device,
+                self._settings,
+                on_message=lambda message: self._heard(name, message),
+                on_gone=lambda killed: self._gone(name, killed=killed),
+            )
+        except OSError:  # no memory or no process left on this machine
+            log.exception("worker %s could not be started", name)
+            self._take(WorkerLost(name))
+            return
+        log.info("worker %s is process %d on %s", name, self._workers[name].pid, order.device)
+
+    def _run(self, order: RunJob) -> None:
+        self._change(order.job, state=JobState.RUNNING, device=order.device)
+        view = self._views[order.job]
+        activity = self._activities[view.activity]
+        self._workers[order.worker].send(
+            Run(
+                job=order.job,
+                entry=activity.entry,
+                settings_type=f"{activity.settings.__module__}:{activity.settings.__qualname__}",
+                settings=view.settings,
+            )
+        )
+
+    def _heard(self, worker: str, message: FromWorker) -> None:
+        with self._lock:
+            match message:
+                case Hello():
+                    self._greet(worker, message)
+                case Said(job, event):
+                    if job in self._views:
+                        self._views[job] = apply(self._views[job], event)
+                    left = event.seconds_left if isinstance(event, Progressed) else None
+                    self._take(WorkerHeard(worker, left))
+                case Ended(job, outcome, healthy):
+                    why = self._dispatcher.why_stopped(job)
+                    if isinstance(outcome, Stopped) and why is not None:
+                        outcome = Failed(why)
+                    self._settle(job, outcome)
+                    finished = isinstance(outcome, Result)
+                    self._take(JobEnded(worker, job, finished=finished, healthy=healthy))
+
+    def _greet(self, worker: str, hello: Hello) -> None:
+        if hello.protocol != PROTOCOL or not hello.device_name:
+            # Most often a PyTorch without CUDA beside a working driver: LAB_DEVICES=cpu helps.
+            log.error("worker %s cannot use its device: %s", worker, hello)
+            self._workers[worker].kill()  # counts as a failed start
+            return
+        self._take(WorkerReady(worker))
+
+    def _gone(self, worker: str, *, killed: bool) -> None:
+        with self._lock:
+            del self._workers[worker]
+            self._take(WorkerLost(worker, killed=killed))
+
+    def _settle(self, job: str, outcome: Result | Stopped | Failed) -> None:
+        view = apply(self._views[job], outcome)
+        # The newest go last, so that the oldest finished ones can be dropped from the front.
+        del self._views[job]
+        self._views[job] = view
+        self._over.put(view)
+        over = [name for name, kept in self._views.items() if kept.state.over]
+        for name in over[:-KEPT_VIEWS]:
+            del self._views[name]
+
+    def _change(self, job: str, *, state: JobState, device: str | None = None) -> None:
+        view = self._views[job]
+        self._views[job] = replace(
+            view, state=state, device=view.device if device is None else device
+        )
+
+    def _placed(self, view: JobView) -> JobView:
+        """A queued job's view with its place and wait, as they are now."""
+        if view.state is not JobState.QUEUED:
+            return view
+        outlook = self._dispatcher.outlooks(time.monotonic()).get(view.id)
+        if outlook is None:
+            return view
+        return replace(
+            view,
+            place=outlook.place,
+            wait_seconds=outlook.wait_seconds,
+            stage="stage.waiting_for_memory" if outlook.needs_memory else "",
+        )
+
+    # --- threads ---
+
+    def _tick(self) -> None:
+        looked_at = 0.0
+        while not self._closing.wait(TICK_SECONDS):
+            now = time.monotonic()
+            if self._gpu_uuids and now - looked_at >= MEMORY_SECONDS:
+                looked_at = now
+                self._look_at_memory()
+            with self._lock:
+                for worker in list(self._workers.values()):
+                    worker.reap_if_dead()
+                self._take(Ticked())
+
+    def _look_at_memory(self) -> None:
+        gpus, _ = list_gpus()
+        with self._lock:
+            for gpu in gpus:
+                self._take(MemorySeen(gpu.uuid, gpu.free_mib, gpu.total_mib))
+
+    def _tell_over(self, on_over: Callable[[JobView], None] | None) -> None:
+        while (view := self._over.get()) is not None:
+            if on_over is None:
+                continue
+            try:
+                on_over(view)
+            except Exception:
+                log.exception("job %s is over, but could not be recorded", view.id)
+
+
+def _caps(settings: LabSettings) -> Caps:
+    return Caps(
+        train_slots=settings.train_slots,
+        queue_limit=settings.queue_limit,
+        student_limit=settings.student_limit,
+        idle_seconds=settings.idle_seconds,
+        grace_seconds=settings.grace_seconds,
+        job_seconds=settings.job_seconds,
+    )
+
+
+def _chosen_gpus(settings: LabSettings) -> tuple[str, ...]:
+    """UUIDs of the cards that jobs may use, as `LAB_DEVICES` says; empty means the CPU."""
+    if settings.devices == CPU:
+        return ()
+    gpus, _ = list_gpus()
+    here = tuple(gpu.uuid for gpu in gpus)
+    if settings.devices == "auto":
+        return here
+    wanted = tuple(name.strip() for name in settings.devices.split(",") if name.strip())
+    missing = [name for name in wanted if name not in here]
+    if missing:
+        log.warning("LAB_DEVICES names cards that are not here: %s", ", ".join(missing))
+    return tuple(uuid for uuid in wanted if uuid in here)

@@ -1,0 +1,144 @@
+"""The dispatcher's vocabulary: what has happened (stimuli), and what is to be done (decisions)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.activities import Lane
+from core.engine.view import JobState
+from core.problems import Notice
+
+# --- what has happened ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A student wants this job run. `size` is its amount of work, in the activity's own unit."""
+
+    job: str
+    student: str
+    activity: str
+    lane: Lane
+    need_mib: int = 0
+    size: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """The student or the teacher wants the job to end."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """A started worker said hello."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHeard:
+    """A worker sent something. `seconds_left` is its own estimate for its job, if it gave one."""
+
+    worker: str
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A worker is done with a job. Not `healthy`: it must not be given another one."""
+
+    worker: str
+    job: str
+    finished: bool  # with a result; only then does its duration teach us anything
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker's process is gone. `killed`: by the signal that also ends what eats all memory."""
+
+    worker: str
+    killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StudentSeen:
+    """A browser of this student is looking."""
+
+    student: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySeen:
+    """Free memory of one card as its driver reports it; None where it cannot say."""
+
+    device: str
+    free_mib: float | None
+    total_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Some time has passed."""
+
+
+Stimulus = (
+    Submitted
+    | CancelAsked
+    | WorkerReady
+    | WorkerHeard
+    | JobEnded
+    | WorkerLost
+    | StudentSeen
+    | MemorySeen
+    | Ticked
+)
+
+
+# --- what is to be done --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    worker: str
+    device: str
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    worker: str
+    job: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskToStop:
+    worker: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetireWorker:
+    """Ask an idle worker to end itself and so give its memory back."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillWorker:
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The job is over without the worker's own word on it."""
+
+    job: str
+    state: JobState
+    problem: Notice | None = None
+
+
+Decision = StartWorker | RunJob | AskToStop | RetireWorker | KillWorker | Settle

@@ -1,0 +1,84 @@
+"""What happens inside an activity, as it happens: the one vocabulary of labs, engine and pages.
+
+An activity is a generator of these events. A worker sends them over its pipe, the command line
+prints them as JSON, and `core.engine.view.apply` folds them into what a page draws.
+An event is something that has happened; all are frozen and hold plain data only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from core.problems import Notice
+from core.telemetry.readings import Absences, Reading, Recording, SummaryRow
+
+PROTOCOL = 1  # raised when an event changes shape; both ends of the pipe must agree
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):
+    """Base of all events; its JSON form carries the class name in lower case as `event`."""
+
+
+class Staged(Event, frozen=True):
+    """A stage of the work has begun. `stage` is a catalogue id, such as `stage.warm_up`."""
+
+    stage: str
+
+
+class Progressed(Event, frozen=True):
+    """`done` of `total` units of the whole activity are finished; `seconds_left` is an estimate."""
+
+    done: int
+    total: int
+    seconds_left: float | None = None
+
+
+class Lost(Event, frozen=True):
+    """Losses of the steps since the last such event, of which the first was number `first_step`."""
+
+    first_step: int
+    loss_d: tuple[float, ...]
+    loss_g: tuple[float, ...]
+
+
+class Drawn(Event, frozen=True):
+    """A picture is ready: PNG bytes under a name that the page knows."""
+
+    name: str
+    png: bytes
+
+
+class Read(Event, frozen=True):
+    """Live readings of the meter, in seconds since the activity began."""
+
+    section: str | None  # the section being recorded, if one is
+    readings: tuple[Reading, ...]
+    absences: Absences = Absences()
+
+
+class Measured(Event, frozen=True):
+    """A section of the work has been measured from end to end."""
+
+    recording: Recording
+
+
+class Result(Event, frozen=True):
+    """The outcome. `values` has the shape that the activity documents; `rows` sum up its sections."""
+
+    rows: tuple[SummaryRow, ...]
+    values: dict[str, Any]
+
+
+class Stopped(Event, frozen=True):
+    """The activity ended early because it was asked to."""
+
+
+class Failed(Event, frozen=True):
+    """The activity ended early because something went wrong, told in one sentence."""
+
+    problem: Notice
+
+
+AnyEvent = Staged | Progressed | Lost | Drawn | Read | Measured | Result | Stopped | Failed

@@ -1,0 +1,98 @@
+"""Small activities for tests of the engine: real generators that real worker processes run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+from core.activities import Activity, ActivitySettings, Lane, Limit
+from core.context import Context
+from core.events import AnyEvent, Progressed, Result, Staged, Stopped
+from core.problems import Problem
+
+STEP_SECONDS = 0.02
+
+
+class CountSettings(ActivitySettings, frozen=True):
+    steps: Annotated[int, Limit(1, 100_000)] = 3
+
+
+def count(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Counts its steps, tells its process id, and stops when asked."""
+    for step in range(settings.steps):
+        if context.stopped():
+            yield Stopped()
+            return
+        time.sleep(STEP_SECONDS)
+        yield Progressed(step + 1, settings.steps, (settings.steps - step - 1) * STEP_SECONDS)
+    yield Result(rows=(), values={"pid": os.getpid(), "steps": settings.steps})
+
+
+def measure(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Works inside a section of the meter."""
+    with context.meter.section("counting") as section:
+        time.sleep(settings.steps * STEP_SECONDS)
+    yield Result(rows=(), values={"samples": len(section.recording.readings)})
+
+
+def stubborn(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Never looks whether it should stop."""
+    yield Progressed(0, settings.steps)
+    time.sleep(settings.steps)
+    yield Result(rows=(), values={})
+
+
+def with_child(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Has a child process, as a data loader would, and tells its id before it goes on counting."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield Staged(str(child.pid))
+    yield from count(settings, context)
+    child.kill()
+    child.wait()
+
+
+def broken(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    yield Progressed(0, settings.steps)
+    raise ZeroDivisionError("a bug in a lab")
+
+
+def refusing(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    yield Progressed(0, settings.steps)
+    raise Problem("problem.queue_full", limit=settings.steps)
+
+
+def chatty(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Prints to what a careless library takes for standard output."""
+    print("this is not a frame of the protocol")
+    os.write(1, b"\x00\x00\x00\x02hi")
+    yield Result(rows=(), values={})
+
+
+def endless_silence(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Ends without an outcome."""
+    yield Progressed(1, 1)
+
+
+ACTIVITIES = {
+    run.__name__: Activity(
+        id=run.__name__,
+        settings=CountSettings,
+        entry=f"tests.engine.activities:{run.__name__}",
+        lane=Lane.TRAIN,
+        need_mib=0,
+        work="steps",
+    )
+    for run in (count, measure, stubborn, with_child, broken, refusing, chatty, endless_silence)
+}
+ACTIVITIES["quick"] = Activity(
+    id="quick",
+    settings=CountSettings,
+    entry="tests.engine.activities:count",
+    lane=Lane.INFER,
+    need_mib=0,
+    work="steps",
+)
