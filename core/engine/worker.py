@@ -135,7 +135,7 @@ class Worker:
         return Ended(command.job, outcome, healthy)
 
     def _begin(self, job: str, meter: Meter) -> None:
-        self._began = meter.history[-1].seconds if meter.history else 0.0
+        self._began = meter.seconds
         self._unsent = []
         self._current = job
 

@@ -83,4 +83,4 @@ class Machine(msgspec.Struct, frozen=True):
     gpus: tuple[Gpu, ...] = ()
     gpu_absence: str | None = None  # why `gpus` is empty, as in `Absences`
     python: str = ""
-    torch: str = ""  # empty where torch is not imported
+    torch: str = ""  # empty where torch is not installed
