@@ -1,0 +1,276 @@
+"""The first page: what the lab is, how far this student has come, and where to go on."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
+from pathlib import Path
+
+import streamlit as st
+
+from core.engine.view import JobState, JobView
+from core.texts import Texts, texts
+from core.ui.dream import dream_url
+from core.ui.resources import engine, records
+from core.ui.visitor import Visitor, visitor
+
+STYLE = Path(__file__).with_name("home.css")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the lab; its words are `home.part.<id>.title` and `.line`."""
+
+    id: str
+    steps: tuple[int, ...]  # of the seven, in the order in which it takes them
+    page: str = ""  # its url_path; empty while the part is still to come
+    activity: str = ""  # done when this has been run to its end; empty: when the page was seen
+
+    @property
+    def file(self) -> str:
+        """The page's script, as Streamlit names it."""
+        return f"pages/{self.page.replace('-', '_')}.py"
+
+
+PARTS = (
+    Part("0", (1, 2, 3), page="data-and-machine"),
+    Part("1", (4, 6), page="cpu-or-gpu", activity="cpu-vs-gpu"),
+    Part("2", (4, 6)),
+    Part("2b", (6, 5)),
+    Part("3", (3, 4, 6, 5)),
+    Part("4", (4, 6)),
+    Part("5", (6,)),
+    Part("5b", (7,)),
+    Part("6", (5, 7)),
+)
+OUTCOMES = ("2", "1", "3", "4", "5")  # what a student can do afterwards, by the part that shows it
+STEPS = range(1, 8)
+FIRST_TERMS = 8  # of the glossary, in sight before anybody searches
+TINTS = ("blue", "orange", "green", "pink")
+
+
+class Progress(StrEnum):
+    """How far one student is with one part."""
+
+    LATER = "later"  # the part is not in this version
+    OPEN = "open"
+    RUNNING = "running"
+    DONE = "done"
+
+
+def progress(part: Part, *, visited: Collection[str], jobs: Collection[JobView]) -> Progress:
+    """How far somebody is who has seen these pages (url_paths) and owns these jobs."""
+    if not part.page:
+        return Progress.LATER
+    if not part.activity:  # whoever has a job has come past it, perhaps in another tab
+        return Progress.DONE if jobs or part.page in visited else Progress.OPEN
+    states = {job.state for job in jobs if job.activity == part.activity}
+    if any(not state.over for state in states):
+        return Progress.RUNNING
+    return Progress.DONE if JobState.DONE in states else Progress.OPEN
+
+
+def next_part(progress_of: dict[Part, Progress]) -> Part:
+    """Where to go on: what is running, else the first part not done, else the last one again."""
+    there = [part for part, how_far in progress_of.items() if how_far is not Progress.LATER]
+    for wanted in (Progress.RUNNING, Progress.OPEN):
+        for part in there:
+            if progress_of[part] is wanted:
+                return part
+    return there[-1]
+
+
+def matching(glossary: str, searched: str) -> list[str]:
+    """The glossary's lines that hold what was searched, whatever its case and accents."""
+    wanted = _plain(searched)
+    return [line for line in glossary.splitlines() if line and wanted in _plain(line)]
+
+
+def draw() -> None:
+    """The whole page, for whoever is looking."""
+    me = visitor()
+    say = texts(me.language)
+    jobs = _jobs(me)
+    progress_of = {part: progress(part, visited=me.visited, jobs=jobs) for part in PARTS}
+    st.html(STYLE)
+    _hero(say, progress_of)
+    st.header(say("home.map"), divider="blue")
+    _map(say, progress_of)
+    st.header(say("home.use"), divider="blue")
+    st.html(_how_to_use(say))
+    st.header(say("home.outcomes"), divider="blue")
+    st.html(_outcomes(say))
+    st.header(say("home.pipeline"), divider="blue")
+    st.markdown(say("home.pipeline.line"))
+    st.html(_pipeline(say))
+    st.header(say("home.look_up"), divider="blue")
+    _look_up(say)
+
+
+def _jobs(me: Visitor) -> list[JobView]:
+    """Of each activity the student's newest job, finished or not, and the newest that succeeded."""
+    found = []
+    for activity in (part.activity for part in PARTS if part.activity):
+        found.append(engine().latest(me.token, activity))
+        found.append(records().latest(me.token, activity, state=JobState.DONE))
+    return [job for job in found if job]
+
+
+def _hero(say: Texts, progress_of: dict[Part, Progress]) -> None:
+    words, picture = st.columns([5, 4], gap="large", vertical_alignment="center")
+    with words.container(key="begin-here"):
+        st.title(say("app.title"))
+        st.html(
+            f'<p class="lab-lead">{escape(say("home.lead"))}</p>'
+            f'<p class="lab-lead">{escape(say("home.promise"))}</p>'
+        )
+        part = next_part(progress_of)
+        started = any(p in (Progress.DONE, Progress.RUNNING) for p in progress_of.values())
+        if progress_of[part] is Progress.RUNNING:
+            label = say("home.watch", part=part.id)
+        elif progress_of[part] is Progress.DONE:
+            label = say("home.again", part=part.id)
+        else:
+            label = say("home.go_on" if started else "home.begin", part=part.id)
+        if st.button(label, type="primary", icon=":material/arrow_forward:", key="begin"):
+            st.switch_page(part.file)
+    with picture:
+        st.html(
+            f'<div class="lab-dream" role="img" aria-label="{escape(say("home.dream"))}" '
+            f'style="background-image:url({dream_url()})"></div>'
+            f'<p class="lab-caption">{escape(say("home.dream.caption"))}</p>'
+        )
+
+
+def _map(say: Texts, progress_of: dict[Part, Progress]) -> None:
+    """The parts that are there as cards with a link, those to come in small beneath."""
+    there = [part for part in PARTS if part.page]
+    done = sum(progress_of[part] is Progress.DONE for part in there)
+    st.progress(done / len(there), text=say.count("home.parts_done", done, total=len(there)))
+    for column, part in zip(st.columns(len(there)), there, strict=True):
+        with column.container(border=True, height="stretch"):
+            st.subheader(say("home.part.heading", part=part.id, title=_title(say, part)))
+            st.markdown(say(f"home.part.{part.id}.line"))
+            with st.container(horizontal=True, vertical_alignment="center"):
+                _badge(say, progress_of[part])
+                st.badge(_steps(say, part), icon=":material/location_on:", color="gray")
+            st.page_link(
+                part.file, label=say("home.open", part=part.id), icon=":material/arrow_forward:"
+            )
+    later = "".join(
+        '<div class="lab-card later">'
+        f"<h4>{escape(say('home.part.heading', part=part.id, title=_title(say, part)))}</h4>"
+        f"<p>{escape(say(f'home.part.{part.id}.line'))}</p></div>"
+        for part in PARTS
+        if not part.page
+    )
+    st.caption(say("home.later"))
+    st.html(f'<div class="lab-row">{later}</div>')
+
+
+def _badge(say: Texts, how_far: Progress) -> None:
+    if how_far is Progress.DONE:
+        st.badge(say("home.done"), icon=":material/check:", color="green")
+    elif how_far is Progress.RUNNING:
+        st.badge(say("home.running"), icon=":material/play_arrow:", color="blue")
+    else:
+        st.badge(say("home.not_done"), color="orange")
+
+
+def _title(say: Texts, part: Part) -> str:
+    return say(f"home.part.{part.id}.title")
+
+
+def _steps(say: Texts, part: Part) -> str:
+    """The badge that says which of the seven steps a part takes."""
+    return say.count("home.steps", len(part.steps), steps=" + ".join(map(str, part.steps)))
+
+
+def _how_to_use(say: Texts) -> str:
+    """Three cards, each with a small drawing made by the style sheet."""
+    cards = "".join(
+        f'<div class="lab-card {tint}">'
+        f'<div class="lab-do"><i class="{drawing}" aria-hidden="true"></i>'
+        f"<h4>{number}. {escape(title)}</h4></div><p>{escape(line)}</p></div>"
+        for number, (drawing, tint, title, line) in enumerate(
+            (
+                ("lab-set", "orange", say("home.use.set"), say("home.use.set.line")),
+                ("lab-run", "green", say("home.use.run"), say("home.use.run.line")),
+                ("lab-read", "blue", say("home.use.read"), say("home.use.read.line")),
+            ),
+            start=1,
+        )
+    )
+    return f'<div class="lab-row wide">{cards}</div>'
+
+
+def _outcomes(say: Texts) -> str:
+    cards = "".join(
+        f'<div class="lab-card lab-outcome {TINTS[number % len(TINTS)]}">'
+        f'<div class="lab-big" aria-hidden="true">{number + 1}</div>'
+        f"<div><p>{escape(say(f'home.outcome.{part}'))}</p>"
+        f'<p class="lab-small">{escape(say("home.in_part", part=part))}</p></div></div>'
+        for number, part in enumerate(OUTCOMES)
+    )
+    return f'<div class="lab-row wide">{cards}</div>'
+
+
+def _pipeline(say: Texts) -> str:
+    steps = "".join(
+        f'<div role="listitem" style="--step:{step}">'
+        f"<b><small>{escape(say('home.step', step=step))}</small>"
+        f"{escape(say(f'home.step.{step}.name'))}</b>"
+        f"<p>{escape(say(f'home.step.{step}.question'))}</p>"
+        f'<p class="lab-small">{escape(_parts_with(say, step))}</p></div>'
+        for step in STEPS
+    )
+    return f'<div class="lab-steps" role="list">{steps}</div>'
+
+
+def _parts_with(say: Texts, step: int) -> str:
+    parts = [part.id for part in PARTS if step in part.steps]
+    return say.count("home.in_parts", len(parts), parts=", ".join(parts))
+
+
+def _look_up(say: Texts) -> None:
+    glossary, models, data = st.tabs(
+        [say("home.glossary"), say("home.models"), say("home.data")],
+    )
+    with glossary:
+        _glossary(say)
+    models.markdown(say.prose("home/models"))
+    data.markdown(say.prose("home/data"))
+
+
+@st.fragment
+def _glossary(say: Texts) -> None:
+    searched = st.text_input(
+        say("home.search"),
+        key="glossary",
+        placeholder=say("home.search.example"),
+        icon=":material/search:",
+        max_chars=60,
+    )
+    lines = matching(say.prose("home/glossary"), searched)
+    if not lines:
+        st.info(say("home.search.nothing"))
+    shown = len(lines) if searched.strip() else FIRST_TERMS
+    _two_columns(lines[:shown])
+    if lines[shown:]:
+        with st.expander(say("home.glossary.more", n=len(lines) - shown)):
+            _two_columns(lines[shown:])
+
+
+def _two_columns(lines: list[str]) -> None:
+    half = (len(lines) + 1) // 2
+    for column, some in zip(st.columns(2, gap="large"), (lines[:half], lines[half:]), strict=True):
+        column.markdown("\n\n".join(some))
+
+
+def _plain(text: str) -> str:
+    """Small letters without accents, so that "hat giong" finds "Hạt giống"."""
+    letters = unicodedata.normalize("NFKD", text.casefold().replace("đ", "d"))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)).strip()

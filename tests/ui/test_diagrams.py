@@ -1,0 +1,79 @@
+"""The diagrams: well-formed, told in both languages, and harmless whatever the words are."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from core.texts import CONTENT, LANGUAGES, Texts, read_labels, texts
+from core.ui.diagrams import gan_loop
+
+LABELS = [key for key in read_labels("vi", CONTENT) if key.startswith("diagram.gan.")]
+OUTSIDE_THE_DRAWING = ("diagram.gan.title", "diagram.gan.describes")
+
+
+def drawing(svg: str) -> ET.Element:
+    return next(ET.fromstring(svg).iter("svg"))
+
+
+def lines(svg: str) -> set[str]:
+    return {span.text or "" for span in drawing(svg).iter("tspan")}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_gan_loop_shows_every_label_in(language):
+    say = texts(language)
+    shown = lines(gan_loop(say))
+    for key in LABELS:
+        if key not in OUTSIDE_THE_DRAWING:
+            assert shown.issuperset(say(key).split("|")), key
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_gan_loop_is_told_to_who_cannot_see_it_in(language):
+    say = texts(language)
+    svg = drawing(gan_loop(say))
+    assert svg.get("role") == "img"
+    assert svg.find("title").text == say("diagram.gan.title")
+    assert svg.find("desc").text == say("diagram.gan.describes")
+    assert say("diagram.gan.describes") in svg.get("aria-label")
+
+
+def test_both_languages_name_the_sizes_of_the_two_networks():
+    assert {"534.081 tham số", "138.817 tham số"} <= lines(gan_loop(texts("vi")))
+    assert {"534,081 parameters", "138,817 parameters"} <= lines(gan_loop(texts("en")))
+
+
+def test_the_drawing_is_one_block_of_html_for_markdown():
+    assert gan_loop(texts("vi")).startswith("<figure")
+    assert "\n" not in gan_loop(texts("vi"))
+
+
+def test_words_take_the_colour_of_the_page_so_that_both_themes_can_read_them():
+    for text in drawing(gan_loop(texts("en"))).iter("text"):
+        on_a_disc = (text.text or "").isdigit()
+        assert text.get("fill") == ("#0b1020" if on_a_disc else "currentColor")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_line_of_text_is_wider_than_its_box_in(language):
+    """By the widths of a wide font: 0.57 of the size for a letter, on average."""
+    svg = drawing(gan_loop(texts(language)))
+    inner = {  # middle of a box -> its width
+        float(box.get("x")) + float(box.get("width")) / 2: float(box.get("width"))
+        for box in svg.iter("rect")
+    }
+    for text in svg.iter("text"):
+        for span in text.iter("tspan"):
+            if float(span.get("x")) in inner and text.get("text-anchor") == "middle":
+                wide = len(span.text) * 0.57 * float(text.get("font-size"))
+                assert wide < inner[float(span.get("x"))], span.text
+
+
+def test_labels_cannot_smuggle_in_markup(tmp_path):
+    words = "".join(f'msgid "{key}"\nmsgstr "<b>&\'\\" x"\n\n' for key in LABELS)
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "diagrams.po").write_text(words, "utf-8")
+    svg = gan_loop(Texts("en", tmp_path))
+    assert lines(svg) - {"<b>&'\" x"} == set()
+    assert not re.search("<b>", svg)
