@@ -1,0 +1,358 @@
+"""The records: nothing measured is lost but by bad luck, and bad luck is told, not thrown."""
+
+import logging
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from core.engine.view import JobState, JobView
+from core.problems import Notice, Problem
+from core.records.store import FILE_NAME, MEMORY, Records
+from core.settings import LabSettings
+from core.telemetry.readings import Reading, Recording, SummaryRow
+
+ROOT = Path(__file__).parents[2]
+AN, BINH = "token-of-an-3f9c", "token-of-binh-77d1"  # two students
+
+VIEW = JobView(
+    id="job-1",
+    student=AN,
+    activity="cpu-vs-gpu",
+    settings={"steps": 100},
+    state=JobState.DONE,
+    device="cpu",
+    submitted_at=1_700_000_000.0,
+    pictures={"digits": b"\x89PNG"},
+    readings=(Reading(0.2, cpu_percent=187.5),),
+    recordings=(Recording("cpu", 37.5, (Reading(0.2),)),),
+    rows=(SummaryRow("cpu", 37.5, samples=187),),
+    result={"speedup": {"whole": 9.9}, "sections": ["cpu", "gpu"]},
+)
+
+
+def job(number, student=AN, state=JobState.DONE, activity="cpu-vs-gpu"):
+    return replace(VIEW, id=f"job-{number}", student=student, state=state, activity=activity)
+
+
+@pytest.fixture(params=["file", "memory"])
+def records(request, tmp_path):
+    store = Records(tmp_path / "sub" / FILE_NAME if request.param == "file" else MEMORY)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / FILE_NAME
+
+
+# Measured runs
+
+
+def test_a_saved_job_comes_back_whole(records):
+    failed = replace(
+        VIEW, id="job-2", state=JobState.FAILED, problem=Notice("problem.x", {"size": 3})
+    )
+    records.save(VIEW)
+    records.save(failed)
+
+    assert records.of_student(AN) == (failed, VIEW)
+
+
+def test_records_outlive_the_server(path):
+    before = Records(path)
+    before.save(VIEW)
+    before.rename(AN, "An")
+    before.close()
+
+    after = Records(path)
+
+    assert after.latest(AN, "cpu-vs-gpu") == VIEW
+    assert after.name(AN) == "An"
+    after.close()
+
+
+def test_the_latest_is_the_last_saved_whatever_the_clock_says(records, monkeypatch):
+    records.save(job(1))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    records.save(job(2))
+
+    assert records.latest(AN, "cpu-vs-gpu").id == "job-2"
+
+
+def test_the_latest_can_be_asked_for_by_its_end(records):
+    records.save(job(1))
+    records.save(job(2, state=JobState.STOPPED))
+
+    assert records.latest(AN, "cpu-vs-gpu").id == "job-2"
+    assert records.latest(AN, "cpu-vs-gpu", state=JobState.DONE).id == "job-1"
+    assert records.latest(AN, "cpu-vs-gpu", state=JobState.FAILED) is None
+
+
+def test_students_and_activities_are_kept_apart(records):
+    records.save(job(1))
+    records.save(job(2, activity="train-gan"))
+    records.save(job(3, student=BINH))
+
+    assert records.latest(AN, "cpu-vs-gpu").id == "job-1"
+    assert [view.id for view in records.of_student(BINH)] == ["job-3"]
+    assert records.latest(BINH, "train-gan") is None
+    assert records.latest("nobody", "cpu-vs-gpu") is None
+
+
+def test_saving_a_job_again_replaces_it(records):
+    records.save(job(1))
+    records.save(job(2))
+    records.save(job(1, state=JobState.STOPPED))
+
+    assert [(view.id, view.state) for view in records.of_student(AN)] == [
+        ("job-1", JobState.STOPPED),
+        ("job-2", JobState.DONE),
+    ]
+
+
+def test_a_job_that_still_runs_is_not_for_the_records(records):
+    with pytest.raises(ValueError, match="job-1 is not over"):
+        records.save(job(1, state=JobState.RUNNING))
+
+
+def test_a_job_of_another_version_is_passed_over_with_a_log_line(path, caplog):
+    records = Records(path)
+    records.save(job(1))
+    records.save(job(2))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE jobs SET view = x'81a26964c0' WHERE id = 'job-2'")
+    connection.close()
+
+    assert records.latest(AN, "cpu-vs-gpu").id == "job-1"
+    assert [view.id for view in records.of_student(AN)] == ["job-1"]
+    assert "job-2 was recorded by another version" in caplog.text
+    records.close()
+
+
+def test_many_threads_can_save_at_once(records):
+    failures = []
+
+    def work(worker):
+        for number in range(10):
+            records.save(job(f"{worker}-{number}"))
+            records.rename(AN, f"An {worker}")
+            if records.latest(AN, "cpu-vs-gpu") is None or records.notice is not None:
+                failures.append((worker, number))
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not failures
+    assert len(records.of_student(AN)) == 80
+
+
+SAVE_FOR_EVER = """
+import sys
+from tests.records.test_store import Path, Records, job
+records = Records(Path(sys.argv[1]))
+for number in range(100_000):
+    records.save(job(number))
+    print(number, flush=True)
+"""
+
+
+def test_a_crash_in_the_middle_loses_nothing_that_was_saved(path):
+    writer = subprocess.Popen(
+        [sys.executable, "-c", SAVE_FOR_EVER, str(path)], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    with writer:
+        said = [int(writer.stdout.readline()) for _ in range(20)]
+        writer.send_signal(signal.SIGKILL)
+        said += [int(line) for line in writer.stdout]
+
+    records = Records(path)
+    kept = {view.id for view in records.of_student(AN)}
+
+    assert kept >= {f"job-{number}" for number in said}
+    records.close()
+
+
+# Students
+
+
+def test_a_student_without_a_name_has_an_empty_one(records):
+    assert records.name(AN) == ""
+
+
+def test_names_are_tidied(records):
+    records.rename(AN, "  Nguyễn   Văn\tAn\n")
+    records.rename(BINH, "B" * 1_000)
+
+    assert records.name(AN) == "Nguyễn Văn An"
+    assert len(records.name(BINH)) == 80
+
+
+def test_a_student_is_admitted_by_the_code_that_was_typed_and_no_other(records):
+    records.rename(AN, "An")
+    records.admit(AN, "sen-hồng")
+
+    assert records.admitted(AN, "sen-hồng")
+    assert not records.admitted(AN, "next term's code")
+    assert not records.admitted(BINH, "sen-hồng")
+    assert records.name(AN) == "An"
+
+
+def test_a_deleted_student_leaves_nothing_and_the_others_stay(records):
+    for student in (AN, BINH):
+        records.save(job(student, student=student))
+        records.rename(student, "somebody")
+        records.admit(student, "code")
+
+    records.delete_student(AN)
+
+    assert (records.of_student(AN), records.name(AN)) == ((), "")
+    assert not records.admitted(AN, "code")
+    assert records.of_student(BINH)
+    assert records.admitted(BINH, "code")
+
+
+def test_neither_tokens_nor_the_class_code_are_in_the_database(path):
+    records = Records(path)
+    records.save(VIEW)
+    records.rename(AN, "An")
+    records.admit(AN, "sen-hong-2026")
+
+    content = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    records.close()
+
+    assert b"cpu-vs-gpu" in content
+    assert AN.encode() not in content
+    assert b"sen-hong-2026" not in content
+
+
+# Bad days
+
+
+def spoil(path, how):
+    if how == "a file where the folder should be":
+        path.parent.rmdir()
+        path.parent.write_text("")
+    elif how == "not a database":
+        path.write_bytes(b"hello, I am a text file\n" * 1_000)
+    elif how == "a folder where the file should be":
+        path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a file where the folder should be",
+        "not a database",
+        "a folder where the file should be",
+    ],
+)
+def test_an_unusable_database_is_a_problem_and_the_lab_runs_on_without(tmp_path, how):
+    path = tmp_path / "cache" / FILE_NAME
+    path.parent.mkdir()
+    spoil(path, how)
+
+    with pytest.raises(Problem) as caught:
+        Records(path)
+    records = Records.open(LabSettings(cache_dir=path.parent))
+    records.save(VIEW)
+
+    assert caught.value.notice == Notice("problem.records_unusable", {"where": str(path)})
+    assert records.notice == caught.value.notice
+    assert records.latest(AN, "cpu-vs-gpu") == VIEW
+    records.close()
+
+
+def test_a_spoilt_database_is_left_as_it_is_for_somebody_to_mend(path):
+    spoil(path, "not a database")
+    before = path.read_bytes()
+
+    Records.open(LabSettings(cache_dir=path.parent)).close()
+
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("results.db", "problem.records_url"),
+        ("oracle9://me:s3cret@host/lab", "problem.records_url"),
+        ("postgresql://me:s3cret:x@host:s3cret/lab", "problem.records_url"),
+        ("postgresql+psycopg2://me:s3cret@127.0.0.1:1/lab", "problem.records_unusable"),
+    ],
+)
+def test_a_wrong_address_is_told_without_its_password(url, said, caplog):
+    caplog.set_level(logging.DEBUG)
+
+    records = Records.open(LabSettings(database_url=url))
+
+    assert records.notice.key == said
+    assert "s3cret" not in f"{records.notice} {caplog.text}"
+    records.close()
+
+
+def test_a_good_database_has_nothing_to_say(tmp_path):
+    records = Records.open(LabSettings(cache_dir=tmp_path))
+
+    assert records.notice is None
+    assert (tmp_path / FILE_NAME).exists()
+    records.close()
+
+
+def test_a_database_may_be_named_by_url(tmp_path):
+    records = Records.open(LabSettings(database_url=f"sqlite:///{tmp_path}/class.db"))
+
+    assert records.notice is None
+    assert (tmp_path / "class.db").exists()
+    records.close()
+
+
+def test_a_full_disk_in_the_middle_of_a_lesson_is_told_until_it_is_over(path):
+    records = Records(path)
+    records.save(job(1))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, before[1]))  # bytes of any one file
+    try:
+        records.save(replace(job(2), pictures={"large": bytes(1_000_000)}))
+        assert records.notice == Notice("problem.records_unwritable")
+        assert [view.id for view in records.of_student(AN)] == ["job-1"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    records.save(job(3))
+
+    assert records.notice is None
+    assert [view.id for view in records.of_student(AN)] == ["job-3", "job-1"]
+    records.close()
+
+
+def test_a_database_that_breaks_in_the_middle_throws_nothing_at_a_page(path):
+    records = Records(path)
+    records.save(VIEW)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE jobs")
+        connection.execute("DROP TABLE students")
+    connection.close()
+
+    records.save(VIEW)
+    records.rename(AN, "An")
+
+    assert records.notice == Notice("problem.records_unwritable")
+    assert records.latest(AN, "cpu-vs-gpu") is None
+    assert records.of_student(AN) == ()
+    assert records.name(AN) == ""
+    assert not records.admitted(AN, "code")
+    with pytest.raises(Problem):
+        records.delete_student(AN)
+    records.close()
