@@ -1,0 +1,143 @@
+"""What the whole server shares: one engine, one set of records, one meter, one load of the digits.
+
+Each is made by whoever asks first, once, however many sessions open together, and is closed when
+the server ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
+
+import streamlit as st
+
+from core.problems import Problem
+from core.settings import LabSettings
+from core.ui.access import Attempts
+from core.ui.identity import Tickets
+
+if TYPE_CHECKING:
+    from core.data.digits import Digits
+    from core.engine.engine import Engine
+    from core.records.store import Records
+    from core.telemetry.meter import Meter
+    from core.telemetry.readings import Machine
+
+HOST_METER_SECONDS = 1.0
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+@st.cache_resource(show_spinner=False)
+def lab_settings() -> LabSettings:
+    """Raises Problem, each time it is asked, while the environment or the secrets are wrong."""
+    return LabSettings.load(secrets=_secrets())
+
+
+@st.cache_resource(show_spinner=False)
+def engine() -> Engine:
+    from core.engine.local import LocalEngine
+
+    local = LocalEngine(lab_settings(), on_over=records().save)
+    _at_end().callback(local.close)
+    return local
+
+
+@st.cache_resource(show_spinner=False)
+def records() -> Records:
+    from core.records.store import Records
+
+    store = Records.open(lab_settings())
+    _at_end().callback(store.close)
+    return store
+
+
+@st.cache_resource(show_spinner=False)
+def digits() -> Future[Digits]:
+    """The training digits, being loaded beside the pages; `.done()` says whether they are there."""
+    settings = lab_settings()
+
+    def load() -> Digits:
+        from core.data.digits import load_digits
+
+        return load_digits(settings)
+
+    return _in_background(load, name="digits")
+
+
+@st.cache_resource(show_spinner=False)
+def machine() -> Machine:
+    from core.telemetry.machine import describe_machine
+
+    return describe_machine()
+
+
+@st.cache_resource(show_spinner=False)
+def host_meter() -> Meter:
+    """The meter of the idle gauges: this machine, and the first card that jobs may run on."""
+    from core.telemetry.meter import open_meter
+
+    cards = engine().gpu_uuids()
+    meter = open_meter(gpu_uuid=cards[0] if cards else None, period_seconds=HOST_METER_SECONDS)
+    _at_end().callback(meter.close)
+    return meter
+
+
+@st.cache_resource(show_spinner=False)
+def attempts() -> Attempts:
+    return Attempts()
+
+
+@st.cache_resource(show_spinner=False)
+def tickets() -> Tickets:
+    return Tickets()
+
+
+def warm_up() -> None:
+    """Make everything before the first visitor asks for it."""
+    try:
+        for make in (lab_settings, records, engine, digits, machine, host_meter):
+            make()
+    except Problem as problem:
+        _log.error("the lab is not ready: %s", problem)  # every page says so in plain words
+    except Exception:
+        _log.exception("the lab is not ready")
+
+
+def close() -> None:
+    """End every job, worker process and meter. Asking twice is harmless."""
+    _at_end().close()
+
+
+@st.cache_resource(show_spinner=False)
+def _at_end() -> ExitStack:
+    stack = ExitStack()
+    atexit.register(stack.close)  # for servers that end without saying so to `core.ui.server`
+    return stack
+
+
+def _secrets() -> dict[str, str]:
+    """The plain entries of secrets.toml, if there is one."""
+    if not st.secrets.load_if_toml_exists():
+        return {}
+    return {name: str(value) for name, value in st.secrets.items() if not hasattr(value, "keys")}
+
+
+def _in_background(work: Callable[[], T], *, name: str) -> Future[T]:
+    """The outcome of `work`, which runs on a thread that does not hold up the server's end."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future

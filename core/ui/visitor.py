@@ -1,0 +1,64 @@
+"""Everything that one browser tab remembers between reruns, under one key of the session state."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from typing import cast
+
+import streamlit as st
+
+from core.activities import CpuVsGpuSettings
+from core.texts import LANGUAGES
+from core.ui import identity
+
+NAME_LIMIT = 40  # characters
+
+ON_SCREEN = ("lang", "projector")  # keys of the two switches whose values stand in the address
+
+_KEY = "visitor"
+
+
+@dataclass
+class Visitor:
+    """One student in one tab. Settings live here because a widget's own are lost with its page."""
+
+    token: str  # whose jobs and results these are; never shown, never in an address
+    kept: bool  # whether the browser keeps the token, so that a reload finds the same student
+    language: str = LANGUAGES[0]
+    projector: bool = False
+    name: str = ""
+    admitted: bool = False
+    teacher: bool = False
+    cpu_vs_gpu: CpuVsGpuSettings = field(default_factory=CpuVsGpuSettings)
+    visited: set[str] = field(default_factory=set)  # url_paths of the pages seen in this tab
+    unknown_address: str = ""  # what the browser asked for, where there is no such page
+    ticket: str = ""  # with which the browser may fetch the cookie of another student
+
+
+def visitor() -> Visitor:
+    """This tab's visitor; a new one on its first run."""
+    if _KEY not in st.session_state:
+        token = identity.browser_token()
+        st.session_state[_KEY] = Visitor(token or identity.new_token(), kept=token is not None)
+    return cast(Visitor, st.session_state[_KEY])
+
+
+def become(token: str) -> None:
+    """Carry on in this tab as the student with this token.
+
+    Nothing of whoever used the tab before stays: no settings, no widget, no teacher's view. Only
+    how the screen is read (`ON_SCREEN`) belongs to the screen.
+    """
+    kept = visitor().kept
+    for key in st.session_state:
+        if key not in ON_SCREEN:
+            del st.session_state[key]
+    st.session_state[_KEY] = Visitor(token, kept=kept)
+
+
+def tidy_name(text: str) -> str:
+    """A name as typed, without control characters or needless space, at most `NAME_LIMIT` long."""
+    printable = "".join(c for c in text if unicodedata.category(c)[0] != "C" or c.isspace())
+    return re.sub(r"\s+", " ", printable).strip()[:NAME_LIMIT]
