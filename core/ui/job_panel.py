@@ -1,0 +1,161 @@
+"""Run, watch and cancel one activity: what every part with a job has on its page.
+
+The page looks, the engine works. While a job is unfinished, one fragment ticks once a second and
+draws the newest view; when the job ends, it asks for one full run, so that the page shows the
+result and the ticking ends.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.activities import ActivitySettings
+from core.engine.view import JobState, JobView
+from core.problems import Problem
+from core.telemetry.readings import Gpu
+from core.texts import Texts, texts
+from core.ui import charts, resources
+from core.ui.panels import Host
+from core.ui.visitor import visitor
+
+TICK_SECONDS = 1.0
+
+
+def current_job(activity: str) -> JobView | None:
+    """The newest job of this visitor: the engine's, or from the records after a server restart."""
+    student = visitor().token
+    job = resources.engine().latest(student, activity)
+    return job if job is not None else resources.records().latest(student, activity)
+
+
+def last_result(activity: str, job: JobView | None) -> JobView | None:
+    """The newest job with a result: `job`, or an earlier one if that was stopped or failed."""
+    if job is not None and job.state is JobState.DONE:
+        return job
+    return resources.records().latest(visitor().token, activity, state=JobState.DONE)
+
+
+def run_button(activity: str, settings: ActivitySettings, job: JobView | None) -> None:
+    """Hands a job to the engine. Harmless when pressed twice: the engine has one job of a kind."""
+    me = visitor()
+    say = texts(me.language)
+    running = job is not None and not job.state.over
+    again = job is not None and job.state.over
+    pressed = st.button(
+        say("panel.run_again" if again else "panel.run"),
+        type="primary",
+        icon=":material/play_arrow:",
+        key=f"run-{activity}",
+        disabled=running,
+    )
+    if not pressed:
+        return
+    try:
+        resources.engine().submit(me.token, activity, settings)
+    except Problem as problem:
+        st.warning(say.notice(problem.notice), icon=":material/info:")
+    else:
+        st.rerun()  # the button and the panel above and below it follow at once
+
+
+def job_panel(activity: str, job: JobView | None) -> None:
+    """The job as it stands: place in the queue, progress and gauges, or how it ended."""
+    ticking = job is not None and not job.state.over
+    st.fragment(_tick, run_every=TICK_SECONDS if ticking else None)(activity, ticking)
+
+
+def _tick(activity: str, ticking: bool) -> None:
+    me = visitor()
+    say = texts(me.language)
+    if ticking:
+        resources.engine().seen(me.token)
+    job = current_job(activity)
+    if ticking and (job is None or job.state.over):
+        st.rerun()  # the whole page: it has a result to show now, and no more need to tick
+    draw_job(job, say, projector=me.projector)
+
+
+def draw_job(job: JobView | None, say: Texts, *, projector: bool) -> None:
+    """One look at a job, whatever its state."""
+    if job is None:
+        st.info(say("panel.nothing_yet"), icon=":material/touch_app:")
+        return
+    match job.state:
+        case JobState.QUEUED:
+            _draw_queued(job, say)
+        case JobState.RUNNING | JobState.STOPPING:
+            _draw_running(job, say, projector=projector)
+        case JobState.DONE:
+            st.success(say("panel.done"), icon=":material/check_circle:")
+        case JobState.STOPPED:
+            st.info(say("panel.stopped"), icon=":material/stop_circle:")
+        case JobState.FAILED:
+            st.error(failure_sentence(job, say), icon=":material/error:")
+
+
+def failure_sentence(job: JobView, say: Texts) -> str:
+    """What went wrong and what to do, without a traceback."""
+    what = say.notice(job.problem) if job.problem is not None else say("panel.failed")
+    return f"{what} {say('panel.failed_next')}"
+
+
+def _draw_queued(job: JobView, say: Texts) -> None:
+    place = say("panel.queued", place=job.place) if job.place else say("panel.queued_soon")
+    wait = (
+        say("panel.wait", wait=about(job.wait_seconds, say)) if job.wait_seconds is not None else ""
+    )
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    with left:
+        st.info(f"{place} {wait}".strip(), icon=":material/hourglass_top:")
+    with right:
+        _cancel_button(job, say)
+
+
+def _draw_running(job: JobView, say: Texts, *, projector: bool) -> None:
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    with left:
+        st.progress(progress_share(job), text=progress_text(job, say))
+    with right:
+        _cancel_button(job, say)
+    host = Host(resources.machine(), card_of(job), resources.lab_settings().cpu_threads)
+    charts.draw_live(say, job.id, job.readings, job.absences, host, projector=projector)
+
+
+def _cancel_button(job: JobView, say: Texts) -> None:
+    stopping = job.state is JobState.STOPPING
+    st.button(
+        say("panel.stopping" if stopping else "panel.cancel"),
+        icon=":material/stop:",
+        key=f"cancel-{job.activity}",
+        disabled=stopping,
+        width="stretch",
+        on_click=lambda: resources.engine().cancel(job.id, student=job.student),
+    )
+
+
+def progress_share(job: JobView) -> float:
+    """0 to 1, whatever the counts say."""
+    return min(1.0, max(0.0, job.done / job.total)) if job.total > 0 else 0.0
+
+
+def progress_text(job: JobView, say: Texts) -> str:
+    """`Warming up · step 37 of 200 · about 12 s left`, as far as it is known."""
+    if job.state is JobState.STOPPING:
+        return say("panel.stopping_text")
+    parts = [say(job.stage) if job.stage else say("panel.starting")]
+    if job.total > 0:
+        parts.append(say("panel.progress", done=job.done, total=job.total))
+    if job.seconds_left is not None:
+        parts.append(say("panel.left", left=about(job.seconds_left, say)))
+    return " · ".join(parts)
+
+
+def about(seconds: float, say: Texts) -> str:
+    """An estimate: whole seconds, because a decimal would claim too much."""
+    whole = max(1, round(seconds))
+    return say("unit.seconds", value=whole) if whole < 60 else say.seconds(whole)
+
+
+def card_of(job: JobView) -> Gpu | None:
+    """The card that the job runs on, as the machine lists it."""
+    return next((gpu for gpu in resources.machine().gpus if gpu.uuid == job.device), None)
