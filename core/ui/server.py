@@ -18,11 +18,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.problems import Problem
-from core.texts import texts
+from core.texts import LANGUAGES, texts
 from core.ui import identity, resources, shell
 from core.ui.visitor import visitor
 
-WARM_MODULES = ("core.ui.home", "core.ui.part0", "core.ui.part1")  # what the pages import
+# What the pages import, and what Arrow and Pillow import only when they are first used.
+WARM_MODULES = ("core.ui.home", "core.ui.part0", "core.ui.part1", "pandas", "PIL.ImageFile")
 END_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
@@ -67,6 +68,8 @@ def _warm_up() -> None:
     resources.warm_up()
     for name in WARM_MODULES:
         importlib.import_module(name)
+    for language in LANGUAGES:
+        texts(language)
 
 
 class NoDeepAddresses:
