@@ -1,15 +1,36 @@
-"""What an activity is given besides its settings: where to run, the meter, and when to stop."""
+"""What an activity is given besides its settings: where to run, the meter, and what is wished."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from core.events import Paused
 
 if TYPE_CHECKING:
     from core.data.digits import Digits
     from core.telemetry.meter import Meter
     from core.telemetry.readings import Machine
+
+
+PAUSE_SECONDS = 180.0  # then a paused run goes on: others wait for its place
+
+
+class Wish(StrEnum):
+    """What a student wants of a running job. STOP and FINISH are not taken back."""
+
+    STOP = "stop"  # end, nothing is kept
+    FINISH = "finish"  # end now with the result so far
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+def never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +43,17 @@ class Context:
     meter: Meter
     stopped: Callable[[], bool]  # asked between steps; True means: end with `Stopped`
     digits: Callable[[], Digits]  # the training digits, loaded once a process
+    finishing: Callable[[], bool] = never  # True means: end now with the result so far
+    paused: Callable[[], bool] = never
+    keep: Path | None = None  # this student's own folder, for trained networks; None: keep nothing
+
+    def hold(self) -> Iterator[Paused]:
+        """Stand still while the student has paused the run, and say so: `yield from` it between
+        steps. Time that passes here is not the work's; stop and finish end the pause."""
+        if not self.paused():
+            return
+        yield Paused(paused=True)
+        deadline = time.monotonic() + PAUSE_SECONDS
+        while self.paused() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield Paused(paused=False)

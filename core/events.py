@@ -14,7 +14,7 @@ import msgspec
 from core.problems import Notice
 from core.telemetry.readings import Absences, Reading, Recording, SummaryRow
 
-PROTOCOL = 1  # raised when an event changes shape; both ends of the pipe must agree
+PROTOCOL = 2  # raised when an event changes shape; both ends of the pipe must agree
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):
@@ -43,6 +43,24 @@ class Lost(Event, frozen=True):
     loss_g: tuple[float, ...]
 
 
+class Scored(Event, frozen=True):
+    """How good the drawings are at this step, by the digit judge, and how D does."""
+
+    step: int  # steps done
+    epoch: float  # passes over the data done, with fraction
+    readable: float  # share of judged digits that the judge is sure of, 0 to 1
+    digits_seen: int  # how many of the ten digits are among them
+    accuracy_real: float  # share of real pictures that D calls real, since the last such event
+    accuracy_fake: float  # share of fakes that D calls fake
+    images_per_second: float  # training alone, since the last such event
+
+
+class Paused(Event, frozen=True):
+    """The run stands still at the student's wish, or goes on again."""
+
+    paused: bool
+
+
 class Drawn(Event, frozen=True):
     """A picture is ready: PNG bytes under a name that the page knows."""
 
@@ -65,7 +83,7 @@ class Measured(Event, frozen=True):
 
 
 class Result(Event, frozen=True):
-    """The outcome. `values` has the shape that the activity documents; `rows` sum up its sections."""
+    """The outcome. `values` has the shape that the activity declares; `rows` sum up sections."""
 
     rows: tuple[SummaryRow, ...]
     values: dict[str, Any]
@@ -81,4 +99,16 @@ class Failed(Event, frozen=True):
     problem: Notice
 
 
-AnyEvent = Staged | Progressed | Lost | Drawn | Read | Measured | Result | Stopped | Failed
+AnyEvent = (
+    Staged
+    | Progressed
+    | Lost
+    | Scored
+    | Paused
+    | Drawn
+    | Read
+    | Measured
+    | Result
+    | Stopped
+    | Failed
+)

@@ -12,7 +12,7 @@ Fact = str | int | float
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One plain sentence to be: the id `key` in the catalogues, and the facts that fill its gaps."""
+    """One plain sentence to be: its id in the catalogues, and the facts that fill its gaps."""
 
     key: str
     facts: dict[str, Fact] = {}

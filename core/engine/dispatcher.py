@@ -164,6 +164,11 @@ class Dispatcher:
         """QUEUED, RUNNING or STOPPING; None once the job is settled."""
         return self._jobs[job].state if job in self._jobs else None
 
+    def worker_of(self, job: str) -> str | None:
+        """The worker that runs this job and was not asked to stop it."""
+        known = self._jobs.get(job)
+        return known.worker if known is not None and known.state is JobState.RUNNING else None
+
     def check_room(self, student: str) -> None:
         """Raises Problem where one more job of this student would be over a cap."""
         mine = sum(j.student == student for j in self._jobs.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from core.activities import ActivitySettings
+from core.context import Wish
 from core.engine.view import JobView
 
 
@@ -20,6 +21,9 @@ class Engine(Protocol):
 
     def cancel(self, job: str, *, student: str) -> None:
         """Ask a job of this student to stop; no effect if it is over, unknown or another's."""
+
+    def steer(self, job: str, wish: Wish, *, student: str) -> None:
+        """Pause, resume, finish or stop a running job of this student; else no effect."""
 
     def view(self, job: str, *, student: str) -> JobView | None:
         """The job as it stands, or None if there is no such job of this student."""

@@ -6,17 +6,20 @@ brings in time, and whoever holds the lock carries out the decisions.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import queue
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from core.activities import ACTIVITIES, Activity, ActivitySettings
+from core.context import Wish
 from core.engine.dispatcher import CPU, Caps, Dispatcher
 from core.engine.processes import WorkerProcess
 from core.engine.stimuli import (
@@ -39,7 +42,7 @@ from core.engine.stimuli import (
     WorkerReady,
 )
 from core.engine.view import JobState, JobView, apply
-from core.engine.wire import Cancel, Ended, FromWorker, Hello, Quit, Run, Said
+from core.engine.wire import Ended, FromWorker, Hello, Quit, Run, Said, Steer
 from core.events import PROTOCOL, Failed, Progressed, Result, Stopped
 from core.problems import Notice
 from core.settings import LabSettings
@@ -122,6 +125,16 @@ class LocalEngine:
         with self._lock:
             self._take(CancelAsked(job))
 
+    def steer(self, job: str, wish: Wish, *, student: str) -> None:
+        if wish is Wish.STOP:
+            self.cancel(job, student=student)
+            return
+        with self._lock:
+            view = self._views.get(job)
+            worker = self._dispatcher.worker_of(job)
+            if view is not None and view.student == student and worker is not None:
+                self._workers[worker].send(Steer(job, wish))
+
     def view(self, job: str, *, student: str) -> JobView | None:
         with self._lock:
             view = self._views.get(job)
@@ -181,7 +194,7 @@ class LocalEngine:
                 self._run(decision)
             case AskToStop():
                 self._change(decision.job, state=JobState.STOPPING)
-                self._workers[decision.worker].send(Cancel(decision.job))
+                self._workers[decision.worker].send(Steer(decision.job, Wish.STOP))
             case RetireWorker():
                 self._workers[decision.worker].send(Quit())
             case KillWorker():
@@ -216,6 +229,7 @@ class LocalEngine:
                 entry=activity.entry,
                 settings_type=f"{activity.settings.__module__}:{activity.settings.__qualname__}",
                 settings=view.settings,
+                keep=str(kept_folder(self._settings, view.student)),
             )
         )
 
@@ -308,6 +322,11 @@ class LocalEngine:
                 on_over(view)
             except Exception:
                 log.exception("job %s is over, but could not be recorded", view.id)
+
+
+def kept_folder(settings: LabSettings, student: str) -> Path:
+    """Where this student's trained networks are kept; the name does not tell the token."""
+    return settings.cache / "kept" / hashlib.sha256(student.encode()).hexdigest()[:32]
 
 
 def _caps(settings: LabSettings) -> Caps:

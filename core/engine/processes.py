@@ -127,6 +127,8 @@ def _environment(device: str, settings: LabSettings) -> dict[str, str]:
         | {
             "CUDA_VISIBLE_DEVICES": "" if device == CPU else device,
             "OMP_NUM_THREADS": threads,
+            # Threads that spin while they wait for each other stall on cores that others use too.
+            "OMP_WAIT_POLICY": "PASSIVE",
             "PYTHONUNBUFFERED": "1",
         }
     )

@@ -18,9 +18,11 @@ from core.events import (
     Failed,
     Lost,
     Measured,
+    Paused,
     Progressed,
     Read,
     Result,
+    Scored,
     Staged,
     Stopped,
 )
@@ -63,6 +65,8 @@ class JobView(msgspec.Struct, frozen=True):
     seconds_left: float | None = None
     losses_d: tuple[float, ...] = ()
     losses_g: tuple[float, ...] = ()
+    scores: tuple[Scored, ...] = ()
+    paused: bool = False
     pictures: dict[str, bytes] = {}
     section: str | None = None
     readings: tuple[Reading, ...] = ()
@@ -88,6 +92,10 @@ def apply(view: JobView, event: AnyEvent) -> JobView:  # noqa: PLR0911 (a case a
                 losses_d=(*view.losses_d, *event.loss_d),
                 losses_g=(*view.losses_g, *event.loss_g),
             )
+        case Scored():
+            return replace(view, scores=(*view.scores, event))
+        case Paused():
+            return replace(view, paused=event.paused)
         case Drawn():
             return replace(view, pictures={**view.pictures, event.name: event.png})
         case Read():

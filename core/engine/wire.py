@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import msgspec
 
+from core.context import Wish
 from core.events import AnyEvent, Failed, Result, Stopped
 
 MAX_FRAME = 64 * 2**20  # bytes; a picture grid is far below, a torn stream far above
@@ -31,12 +32,14 @@ class Run(Message, frozen=True):
     entry: str
     settings_type: str
     settings: dict[str, Any]
+    keep: str  # the student's own folder on disk
 
 
-class Cancel(Message, frozen=True):
-    """Stop this job between two steps."""
+class Steer(Message, frozen=True):
+    """What the student, or the engine, wishes of this running job."""
 
     job: str
+    wish: Wish
 
 
 class Quit(Message, frozen=True):
@@ -69,7 +72,7 @@ class Ended(Message, frozen=True):
     healthy: bool
 
 
-ToWorker = Run | Cancel | Quit
+ToWorker = Run | Steer | Quit
 FromWorker = Hello | Said | Ended
 
 

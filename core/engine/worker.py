@@ -20,22 +20,23 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from core.activities import ActivitySettings
-from core.context import Context
+from core.context import Context, Wish
 from core.data.digits import Digits, load_digits
 from core.engine.wire import (
-    Cancel,
     Ended,
     Hello,
     Quit,
     Run,
     Said,
     Sender,
+    Steer,
     received_by_worker,
 )
 from core.events import PROTOCOL, AnyEvent, Failed, Read, Result, Stopped
@@ -59,7 +60,7 @@ class Worker:
         self._gpu_uuid = gpu_uuid
         self._settings = LabSettings.load()
         self._jobs: queue.SimpleQueue[Run | Quit] = queue.SimpleQueue()
-        self._cancelled: set[str] = set()
+        self._wishes: dict[str, Wish] = {}
         self._current = ""
         self._began = 0.0  # when the current job began, on the meter's clock
         self._unsent: list[Reading] = []
@@ -84,8 +85,9 @@ class Worker:
     def _listen(self) -> None:
         for command in received_by_worker(self._commands):
             match command:
-                case Cancel():
-                    self._cancelled.add(command.job)
+                case Steer(job, wish):
+                    if self._wishes.get(job) not in (Wish.STOP, Wish.FINISH):
+                        self._wishes[job] = wish
                 case Run() | Quit():
                     self._jobs.put(command)
         _end_process_group()
@@ -107,8 +109,11 @@ class Worker:
             cpu_threads=self._settings.cpu_threads,
             machine=machine,
             meter=meter,
-            stopped=lambda: command.job in self._cancelled,
+            stopped=lambda: self._wishes.get(command.job) is Wish.STOP,
             digits=functools.partial(_digits, self._settings),
+            finishing=lambda: self._wishes.get(command.job) is Wish.FINISH,
+            paused=lambda: self._wishes.get(command.job) is Wish.PAUSE,
+            keep=Path(command.keep),
         )
         healthy = True
         outcome: Result | Stopped | Failed = Failed(Notice("problem.activity_broke"))
@@ -130,7 +135,7 @@ class Worker:
             healthy = False
         finally:
             self._current = ""
-            self._cancelled.discard(command.job)
+            self._wishes.pop(command.job, None)
             _give_memory_back()
         return Ended(command.job, outcome, healthy)
 

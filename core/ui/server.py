@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import logging
 import threading
 from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ from core.ui.visitor import visitor
 
 # What the pages import, and what Arrow and Pillow import only when they are first used.
 WARM_MODULES = ("core.ui.home", "core.ui.part0", "core.ui.part1", "pandas", "PIL.ImageFile")
+WARM_SECONDS = 3.0  # a start that takes longer goes on beside the first visitors
 END_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ async def lifespan(_app: st.App) -> AsyncIterator[None]:
     shell.close_pages_trap()
     warming = threading.Thread(target=_warm_up, name="warm-up", daemon=True)
     warming.start()
+    # Healthy means ready: who comes at once would otherwise draw beside the imports, and wait.
+    await asyncio.to_thread(warming.join, WARM_SECONDS)
     try:
         yield
     finally:
@@ -70,6 +74,7 @@ def _warm_up() -> None:
         importlib.import_module(name)
     for language in LANGUAGES:
         texts(language)
+    inspect.stack()  # Streamlit asks for it once; with these many modules it takes 0.1 s
 
 
 class NoDeepAddresses:

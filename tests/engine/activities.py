@@ -27,6 +27,10 @@ def count(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
         if context.stopped():
             yield Stopped()
             return
+        yield from context.hold()
+        if context.finishing():
+            yield Result(rows=(), values={"pid": os.getpid(), "steps": step})
+            return
         time.sleep(STEP_SECONDS)
         yield Progressed(step + 1, settings.steps, (settings.steps - step - 1) * STEP_SECONDS)
     yield Result(rows=(), values={"pid": os.getpid(), "steps": settings.steps})

@@ -14,13 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.context import Wish
 from core.engine.dispatcher import Caps
 from core.engine.local import LocalEngine
 from core.engine.processes import ROOT
 from core.engine.view import JobState, JobView
 from core.problems import Problem
 from core.settings import LabSettings
-from tests.engine.activities import ACTIVITIES, CountSettings
+from tests.engine.activities import ACTIVITIES, STEP_SECONDS, CountSettings
 
 AN, BINH = "token-of-an", "token-of-binh"
 FOREVER = CountSettings(steps=100_000)
@@ -68,6 +69,12 @@ def engine(shared_engine: LocalEngine) -> Iterator[LocalEngine]:
     for view in shared_engine.class_jobs():
         shared_engine.cancel_any(view.id)
     until(lambda: not shared_engine.class_jobs())
+
+
+def seen(engine: LocalEngine, job: str) -> JobView:
+    view = engine.view(job, student=AN)
+    assert view is not None
+    return view
 
 
 def outcome(engine: LocalEngine, job: str, student: str = AN) -> JobView:
@@ -168,6 +175,40 @@ def test_a_cancel_is_honoured_between_steps_and_keeps_the_worker(engine: LocalEn
     engine.cancel(job, student=AN)
     assert outcome(engine, job).state is JobState.STOPPED
     assert engine.worker_pids() == before
+
+
+def test_a_paused_job_stands_still_until_it_is_resumed(engine: LocalEngine):
+    job = engine.submit(AN, "count", FOREVER)
+    running(engine, job)
+    engine.steer(job, Wish.PAUSE, student="somebody else")
+    engine.steer(job, Wish.PAUSE, student=AN)
+    until(lambda: seen(engine, job).paused)
+    stood = seen(engine, job).done
+    time.sleep(10 * STEP_SECONDS)  # ten steps' time
+    assert seen(engine, job).done == stood
+    engine.steer(job, Wish.RESUME, student=AN)
+    until(lambda: seen(engine, job).done > stood)
+    assert not seen(engine, job).paused
+
+
+@pytest.mark.parametrize("wish", [Wish.FINISH, Wish.STOP])
+def test_a_paused_job_can_be_ended_without_resuming(engine: LocalEngine, wish: Wish):
+    job = engine.submit(AN, "count", FOREVER)
+    running(engine, job)
+    engine.steer(job, Wish.PAUSE, student=AN)
+    until(lambda: seen(engine, job).paused)
+    engine.steer(job, wish, student=AN)
+    view = outcome(engine, job)
+    assert view.state is (JobState.DONE if wish is Wish.FINISH else JobState.STOPPED)
+
+
+def test_finishing_keeps_the_result_so_far(engine: LocalEngine):
+    job = engine.submit(AN, "count", FOREVER)
+    running(engine, job)
+    engine.steer(job, Wish.FINISH, student=AN)
+    view = outcome(engine, job)
+    assert view.result is not None
+    assert 0 < view.result["steps"] < FOREVER.steps
 
 
 def test_a_worker_that_does_not_obey_is_ended_and_replaced(engine: LocalEngine):

@@ -7,9 +7,9 @@ import io
 import msgspec
 import pytest
 
+from core.context import Wish
 from core.engine.wire import (
     MAX_FRAME,
-    Cancel,
     Ended,
     Hello,
     Message,
@@ -17,6 +17,7 @@ from core.engine.wire import (
     Run,
     Said,
     Sender,
+    Steer,
     received_by_engine,
     received_by_worker,
 )
@@ -35,7 +36,11 @@ def sent(*messages: Message) -> io.BytesIO:
 
 
 def test_orders_reach_the_worker_as_they_were_sent():
-    orders = (Run("j", "module:run", "module:Settings", {"steps": 20}), Cancel("j"), Quit())
+    orders = (
+        Run("j", "module:run", "module:Settings", {"steps": 20}, "folder"),
+        Steer("j", Wish.STOP),
+        Quit(),
+    )
     assert tuple(received_by_worker(sent(*orders))) == orders
 
 

@@ -1,0 +1,42 @@
+"""The activities of the lab: their settings, limits and lanes, declared once and without torch.
+
+Pages make their sliders from these declarations, the command line its options, and a job checks
+them again: settings out of range cannot be built, whatever the widget, the URL or the pipe said.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from core.activities.base import Activity, ActivitySettings, Lane, Limit
+from core.activities.cpu_vs_gpu import (
+    CPU_VS_GPU,
+    ComputeTime,
+    CpuVsGpuResult,
+    CpuVsGpuSettings,
+    Speedup,
+)
+from core.problems import Problem
+
+__all__ = [
+    "ACTIVITIES",
+    "Activity",
+    "ActivitySettings",
+    "ComputeTime",
+    "CpuVsGpuResult",
+    "CpuVsGpuSettings",
+    "Lane",
+    "Limit",
+    "Speedup",
+    "activity_named",
+]
+
+ACTIVITIES: dict[str, Activity] = {activity.id: activity for activity in (CPU_VS_GPU,)}
+
+
+def activity_named(name: str) -> Activity:
+    """The activity with this id. Raises Problem with the nearest ids if there is none."""
+    if name in ACTIVITIES:
+        return ACTIVITIES[name]
+    near = difflib.get_close_matches(name, ACTIVITIES, n=3, cutoff=0.4) or list(ACTIVITIES)
+    raise Problem("problem.activity_unknown", activity=name, near=", ".join(near))
