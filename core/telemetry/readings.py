@@ -59,6 +59,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
     energy_wh: float | None = None
     cpu_percent_mean: float | None = None
     children_cpu_percent_mean: float | None = None
+    others_cpu_percent_mean: float | None = None  # everybody else on the machine
     data_wait_share: float | None = None  # 0 to 1
     samples: int = 0
 

@@ -40,6 +40,7 @@ def summarise(recording: Recording) -> SummaryRow:
         energy_wh=_energy_wh(readings, seconds),
         cpu_percent_mean=_mean(weighted, "cpu_percent"),
         children_cpu_percent_mean=_mean(weighted, "children_cpu_percent"),
+        others_cpu_percent_mean=_others(weighted),
         data_wait_share=None if waited is None or seconds <= 0 else min(1.0, waited / seconds),
         samples=len(readings),
     )
@@ -83,6 +84,15 @@ def _mean(weighted: WeightedReadings, field: str) -> float | None:
     if total == 0:  # no readings, or none but of one moment
         return None
     return float(sum(weight * value for weight, value in known) / total)
+
+
+def _others(weighted: WeightedReadings) -> float | None:
+    """CPU of the machine less this process and its children: what others took meanwhile."""
+    host, own, children = (
+        _mean(weighted, field)
+        for field in ("host_cpu_percent", "cpu_percent", "children_cpu_percent")
+    )
+    return None if host is None or own is None else max(0.0, host - own - (children or 0.0))
 
 
 def _largest(readings: Iterable[Reading], field: str) -> float | None:

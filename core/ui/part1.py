@@ -25,6 +25,7 @@ from core.ui.visitor import visitor
 
 ACTIVITY = "cpu-vs-gpu"
 SLIDER = "part1-steps"
+BUSY_PERCENT = 50.0  # of a core, taken by others: more than this server and one browser need
 
 
 def draw() -> None:
@@ -180,6 +181,9 @@ def _draw_outcome(outcome: Outcome, say: Texts) -> None:
     st.html(table)
     if missing:
         st.caption(charts.absent_sentence(say, missing, absences))
+    others = max((row.others_cpu_percent_mean or 0.0 for row in outcome.rows), default=0.0)
+    if others > BUSY_PERCENT:
+        st.caption(say("part1.others_busy", cpu=others))
     _draw_overlay(outcome)
     st.caption(
         say(

@@ -40,6 +40,21 @@ def test_what_was_never_read_is_none_in_the_row_and_zero_stays_zero():
     assert row.children_cpu_percent_mean is None
 
 
+def test_others_on_the_machine_are_what_is_left_of_its_cpu():
+    row = summarise(
+        recording(
+            Reading(0),
+            Reading(2, host_cpu_percent=190, cpu_percent=100, children_cpu_percent=10),
+        )
+    )
+    assert row.others_cpu_percent_mean == 80
+
+
+def test_others_are_unknown_where_the_machine_could_not_be_read():
+    row = summarise(recording(Reading(0), Reading(2, cpu_percent=100)))
+    assert row.others_cpu_percent_mean is None
+
+
 def test_a_missing_reading_does_not_pull_the_mean_down():
     row = summarise(
         recording(Reading(0), Reading(1, gpu_percent=80), Reading(2), Reading(3, gpu_percent=80))

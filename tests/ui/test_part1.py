@@ -231,6 +231,15 @@ def test_a_value_that_one_run_lacks_is_said_in_its_cell():
     assert "<td>0%</td>" in table
 
 
+@pytest.mark.parametrize("others", [10.0, 130.0])
+def test_a_run_on_a_busy_machine_says_so(lesson, others):
+    done = job(JobState.DONE, student=TOKEN)
+    rows = tuple(replace(row, others_cpu_percent_mean=others) for row in done.rows)
+    lesson.engine.put(replace(done, rows=rows))
+    told = [element.value for element in lesson.open().caption]
+    assert (VI("part1.others_busy", cpu=others) in told) == (others > part1.BUSY_PERCENT)
+
+
 def test_a_second_run_that_was_slower_is_called_slower():
     values = part1.read_result(job(JobState.DONE).result)
     assert values is not None
