@@ -366,11 +366,18 @@ def absent_sentence(say: Texts, fields: Iterable[str], absences: Absences) -> st
 
 
 def _legend_html(say: Texts, names: Sequence[str]) -> str:
-    samples = [(f"solid {COLOURS[i]}", "run", name) for i, name in enumerate(names)]
-    samples += [
-        ("solid currentColor", "how", say("chart.legend.solid")),
-        ("dashed currentColor", "how", say("chart.legend.dashed")),
-    ]
+    """What colours mean: of one run its signals, of several the runs, whose signals have dashes."""
+    if len(names) == 1:
+        samples = [
+            (f"solid {COLOURS[0]}", "how", say("chart.legend.first")),
+            (f"solid {COLOURS[1]}", "how", say("chart.legend.second")),
+        ]
+    else:
+        samples = [(f"solid {COLOURS[i]}", "run", name) for i, name in enumerate(names)]
+        samples += [
+            ("solid currentColor", "how", say("chart.legend.solid")),
+            ("dashed currentColor", "how", say("chart.legend.dashed")),
+        ]
     spans = (
         f"<span class='{kind}'><i style='border-top:3px {line}'></i>{html.escape(text)}</span>"
         for line, kind, text in samples

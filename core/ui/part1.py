@@ -151,6 +151,7 @@ class Outcome:
     rows: tuple[SummaryRow, ...]
     recordings: tuple[Recording, ...]
     host: Host
+    replayed: bool = False  # not the reader's own: its curves come when asked for
 
 
 def _draw_own_result(job: JobView, say: Texts, *, earlier: bool) -> None:
@@ -205,6 +206,8 @@ def _draw_overlay(outcome: Outcome) -> None:
     longest = max((recording.seconds for recording in outcome.recordings), default=0.0)
     if longest <= 0:
         return
+    if outcome.replayed and not st.toggle(say("part1.replay.play"), key=f"play-{outcome.key}"):
+        return  # four charts less in everybody's first page
     end = math.ceil(longest)
     until = st.slider(
         say("part1.scrub"),
@@ -367,4 +370,5 @@ def _draw_each(recorded: Sequence[Replay], say: Texts) -> None:
             )
             key = f"replay-{number}-{replay.made_at}"
             host = Host(replay.machine, card, max(values.threads))
-            _draw_outcome(Outcome(key, values, replay.rows, replay.recordings, host), say)
+            outcome = Outcome(key, values, replay.rows, replay.recordings, host, replayed=True)
+            _draw_outcome(outcome, say)

@@ -116,7 +116,15 @@ def test_without_a_gpu_a_recording_stands_beside_the_live_run_and_says_where_it_
     badges = " ".join(element.value for element in app.markdown)
     assert CARD.name in badges
     assert "5 tháng 3, 2026" in badges
-    assert len(app.get("vega_lite_chart")) == 1 + 4  # its own CPU panel, and all of the recording
+    assert len(app.get("vega_lite_chart")) == 1, "its own CPU panel"
+
+
+def test_a_recording_is_replayed_through_the_same_charts_when_asked_for(lesson):
+    lesson.replays = (a_replay(),)
+    app = lesson.open()
+    assert not app.get("vega_lite_chart")
+    next(box for box in app.toggle if box.label == VI("part1.replay.play")).set_value(True)
+    assert len(app.run().get("vega_lite_chart")) == 4
 
 
 def test_on_a_gpu_machine_recordings_wait_in_a_closed_box(lesson):
