@@ -21,8 +21,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import asdict
 
-from core.activities import Activity, ActivitySettings, CpuVsGpuResult
+from core.activities import (
+    Activity,
+    ActivitySettings,
+    CpuVsGpuResult,
+    DrawResult,
+    FeedGpuResult,
+    InsideResult,
+    RaceResult,
+    TrainGanResult,
+)
 from core.context import Context
 from core.data.digits import Digits, load_digits
 from core.events import AnyEvent, Drawn, Failed, Measured, Progressed, Result, Staged, Stopped
@@ -51,14 +61,18 @@ class Run:
     outcome: Result | Stopped | Failed | None = None
 
     def result_line(self, result: Result) -> dict[str, Any]:
-        """The last JSON line: `rows`, and beside them the values of the activity's own."""
+        """The last JSON line: `rows`, and beside them the values of the activity's own.
+
+        Where these tell more of each row (`ways`), that stands in the row.
+        """
+        more = {way["way"]: way for way in result.values.get("ways", ())}
         return {
             "event": "result",
             "activity": self.activity.id,
             "settings": msgspec.to_builtins(self.settings),
             "machine": msgspec.to_builtins(self.machine),
-            "rows": msgspec.to_builtins(result.rows),
             **result.values,
+            "rows": [msgspec.to_builtins(row) | more.get(row.name, {}) for row in result.rows],
         }
 
 
@@ -174,8 +188,9 @@ def _save(folder: Path, run: Run, result: Result) -> None:
             table = csv.writer(file)
             table.writerow(recording.readings[0].__struct_fields__ if recording.readings else ())
             table.writerows(msgspec.structs.astuple(reading) for reading in recording.readings)
-    for name, png in run.pictures.items():
-        (folder / f"{name}.png").write_bytes(png)
+    for name, picture in run.pictures.items():
+        kind = "gif" if picture.startswith(b"GIF8") else "png"
+        (folder / f"{name}.{kind}").write_bytes(picture)
 
 
 def run_activity(
@@ -209,6 +224,7 @@ def run_activity(
                 meter=meter,
                 stopped=stopped,
                 digits=functools.cache(lambda: _digits(lab, teller)),
+                keep=keeping.folder,
             )
             _follow(run, context, teller)
         return _ended(run, keeping, teller)
@@ -287,10 +303,33 @@ def _digits(lab: LabSettings, teller: Teller) -> Digits:
 
 def result_text(say: Texts, result: Result, activity: Activity) -> list[str]:
     """The result as lines for a terminal: the table of the sections, then what was found."""
-    lines = _table(say, result.rows)
+    lines = _table(say, result.rows) if result.rows else []
     values = msgspec.convert(result.values, activity.result)
-    if isinstance(values, CpuVsGpuResult):
-        lines += _comparison(say, values)
+    match values:
+        case CpuVsGpuResult():
+            lines += _comparison(say, values)
+        case TrainGanResult():
+            lines += _epochs(say, values)
+        case DrawResult():
+            lines.append(say("cli.drawn", milliseconds=values.milliseconds))
+            if values.readable is not None:
+                lines.append(
+                    say(
+                        "cli.drawn_score",
+                        readable=100 * values.readable,
+                        digits_seen=values.digits_seen,
+                    )
+                )
+        case InsideResult():
+            lines += [say("cli.layer", **asdict(layer)) for layer in values.layers]
+            real, fake = 100 * values.score_real, 100 * values.score_fake
+            lines.append(say("cli.beliefs", real=real, fake=fake))
+        case FeedGpuResult():
+            lines += _ways(say, values)
+        case RaceResult():
+            lines += _race(say, values)
+        case _:
+            pass
     return lines
 
 
@@ -345,3 +384,75 @@ def _comparison(say: Texts, values: CpuVsGpuResult) -> list[str]:
         say("cli.made_on", device=values.device_name),
     ]
     return lines
+
+
+def _epochs(say: Texts, values: TrainGanResult) -> list[str]:
+    lines = [""]
+    for epoch in values.epochs:
+        lines.append(
+            say(
+                "cli.epoch",
+                epoch=epoch.epoch,
+                seconds=epoch.seconds,
+                images_per_second=round(epoch.images_per_second),
+                readable=100 * epoch.readable,
+                digits_seen=epoch.digits_seen,
+                loss_d=epoch.loss_d,
+                loss_g=epoch.loss_g,
+                real=100 * epoch.accuracy_real,
+                fake=100 * epoch.accuracy_fake,
+            )
+        )
+    lines.append(say("cli.epoch_seconds"))
+    if values.trouble is not None:
+        lines.append(say(f"cli.trouble.{values.trouble}"))
+    lines.append(say("cli.made_on", device=values.device_name))
+    return lines
+
+
+def _ways(say: Texts, values: FeedGpuResult) -> list[str]:
+    lines = [""]
+    for way in values.ways:
+        lines.append(
+            say(
+                "cli.way",
+                way=say(f"section.{way.way}"),
+                seconds=way.seconds,
+                low=way.seconds_low,
+                high=way.seconds_high,
+                images_per_second=round(way.images_per_second),
+                readable=_percent(way.readable_equal_epochs),
+                readable_steps=_percent(way.readable_equal_steps),
+            )
+        )
+    lines += [
+        say(
+            "cli.diagnosis",
+            way=say(f"section.{found.way}"),
+            cause=say(f"part2b.cause.{found.bottleneck}"),
+            signal=say(f"part2b.signal.{found.signal}"),
+            value=100 * found.value,
+            threshold=100 * found.threshold,
+        )
+        for found in values.diagnoses
+    ]
+    lines.append(say("cli.made_on", device=values.device_name))
+    return lines
+
+
+def _race(say: Texts, values: RaceResult) -> list[str]:
+    facts = {
+        "goal": 100 * values.goal,
+        "readable": 100 * values.readable,
+        "images": values.images,
+        "steps": values.steps,
+    }
+    if values.seconds is None:
+        line = say("cli.race_lost", **facts)
+    else:
+        line = say("cli.race_won", seconds=values.seconds, **facts)
+    return ["", line, say("cli.made_on", device=values.device_name)]
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+# As in the app: read when PyTorch is loaded. On a busy machine, threads that spin make steps slow.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def lab_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -207,11 +207,12 @@ def test_without_a_command_there_is_help(words, capsys):
 
 def test_list_shows_every_setting_with_range_and_default(capsys):
     assert main(["list", "--lang", "en"]) == 0
-    out = capsys.readouterr().out
-    for activity in ACTIVITIES.values():
-        assert activity.id in out
+    told = capsys.readouterr().out.split("\n\n")  # an activity each
+    for activity, out in zip(ACTIVITIES.values(), told, strict=True):
+        assert out.startswith(f"{activity.id}:")
         for name, limit in activity.settings.limits().items():
-            (line,) = [line for line in out.splitlines() if f"--{name} " in line]
+            option = f"--{name.replace('_', '-')} "
+            (line,) = [line for line in out.splitlines() if option in line]
             default = getattr(activity.settings(), name)
             for number in (limit.low, limit.high, default):
                 assert texts("en").number(number) in line
@@ -245,3 +246,69 @@ def test_a_reader_that_goes_away_ends_the_run_quietly():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The JSON lines of a short training, and the folder that it was saved in."""
+    folder = tmp_path_factory.mktemp("trained")
+    process = answered(
+        *("run", "train-gan", "--epochs", "1", "--images-per-epoch", "1280", "--seed", "3"),
+        *("--device", "cpu", "--json", "--save", str(folder)),
+    )
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()], folder
+
+
+def test_a_training_tells_its_losses_and_scores_and_sums_up_its_epochs(trained):
+    lines, folder = trained
+    kinds = {line["event"] for line in lines}
+    assert {"lost", "scored", "drawn", "measured", "result"} < kinds
+    result = lines[-1]
+    (epoch,) = result["epochs"]
+    assert epoch["seconds"] > 0
+    assert 0 <= epoch["readable"] <= 1
+    assert epoch["digits_seen"] in range(11)
+    assert [row["name"] for row in result["rows"]] == ["training"]
+    names = {path.name for path in folder.iterdir()}
+    assert {"grid.png", "strip.png", "animation.gif", "training.csv", "gan.npz"} < names
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_reader_sees_every_epoch_and_what_went_wrong(language, trained):
+    line = {**trained[0][-1], "trouble": "collapsed"}
+    activity = ACTIVITIES["train-gan"]
+    values = {name: line[name] for name in activity.result.__struct_fields__}
+    rows = msgspec.convert(line["rows"], tuple[SummaryRow, ...])
+    say = texts(language)
+    text = "\n".join(result_text(say, Result(rows, values), activity))
+    assert say.seconds(line["epochs"][0]["seconds"]) in text
+    assert say("cli.trouble.collapsed") in text
+
+
+@pytest.mark.parametrize("trouble", ["nan", "collapsed", "d_won"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_trouble_of_a_training_has_its_sentence(language, trouble):
+    assert texts(language).has(f"cli.trouble.{trouble}")
+
+
+def test_what_was_trained_and_saved_draws_and_can_be_looked_into(trained):
+    _, folder = trained
+    for words, picture in (
+        (("draw-digits", "--count", "64"), "many.png"),
+        (("draw-digits",), "walk.png"),
+        (("look-inside", "--digit", "7"), "discriminator-2.png"),
+    ):
+        process = answered("run", *words, "--device", "cpu", "--lang", "en", "--save", str(folder))
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.strip()
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_drawing_without_anything_trained_is_told_in_one_sentence(tmp_path):
+    process = answered(
+        *("run", "draw-digits", "--device", "cpu", "--lang", "en", "--save", str(tmp_path))
+    )
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert process.stderr.splitlines()[-1] == texts("en")("problem.nothing_trained")

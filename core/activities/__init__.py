@@ -16,6 +16,28 @@ from core.activities.cpu_vs_gpu import (
     CpuVsGpuSettings,
     Speedup,
 )
+from core.activities.feed_gpu import (
+    FEED_GPU,
+    RACE,
+    FeedGpuResult,
+    FeedGpuSettings,
+    RaceResult,
+    RaceSettings,
+    WayResult,
+)
+from core.activities.train_gan import (
+    DRAW_DIGITS,
+    LOOK_INSIDE,
+    TRAIN_GAN,
+    DrawResult,
+    DrawSettings,
+    EpochResult,
+    InsideResult,
+    InsideSettings,
+    LayerMaps,
+    TrainGanResult,
+    TrainGanSettings,
+)
 from core.problems import Problem
 
 __all__ = [
@@ -25,13 +47,29 @@ __all__ = [
     "ComputeTime",
     "CpuVsGpuResult",
     "CpuVsGpuSettings",
+    "DrawResult",
+    "DrawSettings",
+    "EpochResult",
+    "FeedGpuResult",
+    "FeedGpuSettings",
+    "InsideResult",
+    "InsideSettings",
     "Lane",
+    "LayerMaps",
     "Limit",
+    "RaceResult",
+    "RaceSettings",
     "Speedup",
+    "TrainGanResult",
+    "TrainGanSettings",
+    "WayResult",
     "activity_named",
 ]
 
-ACTIVITIES: dict[str, Activity] = {activity.id: activity for activity in (CPU_VS_GPU,)}
+ACTIVITIES: dict[str, Activity] = {
+    activity.id: activity
+    for activity in (CPU_VS_GPU, TRAIN_GAN, DRAW_DIGITS, LOOK_INSIDE, FEED_GPU, RACE)
+}
 
 
 def activity_named(name: str) -> Activity:

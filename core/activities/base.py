@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self, get_type_hints
@@ -92,9 +93,9 @@ class Activity:
     entry: str  # "module:function" of the generator; only a worker imports it
     lane: Lane
     need_mib: int  # GPU memory to be free before it starts, CUDA context included
-    work: str  # the setting that its duration grows with, for estimates of the wait; "": none
+    work: tuple[str, ...]  # settings that its duration grows with, for estimates of the wait
     result: type[msgspec.Struct] = msgspec.Struct  # the shape of its `Result.values`
 
     def size(self, settings: ActivitySettings) -> float:
         """The amount of work that these settings ask for, in units of the activity's own."""
-        return float(getattr(settings, self.work)) if self.work else 1.0
+        return math.prod(float(getattr(settings, name)) for name in self.work)

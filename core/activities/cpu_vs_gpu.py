@@ -53,6 +53,6 @@ CPU_VS_GPU = Activity(
     entry="core.labs.cpu_vs_gpu:run",
     lane=Lane.TRAIN,
     need_mib=1_000,
-    work="steps",
+    work=("steps",),
     result=CpuVsGpuResult,
 )

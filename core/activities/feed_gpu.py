@@ -16,7 +16,7 @@ class FeedGpuSettings(ActivitySettings, frozen=True):
     """Which ways to run, and on how many images each. A switch is 0 or 1."""
 
     batch: Annotated[int, Limit(256, 2_048, step=256)] = 512
-    images: Annotated[int, Limit(1_280, 60_000, step=1_280)] = 60_000
+    images: Annotated[int, Limit(1_280, 60_000, step=160)] = 60_000
     seed: Annotated[int, Limit(0, 9_999)] = 0
     loader: Annotated[int, Limit(0, 1)] = 1  # (a) loader, batch 128
     resident: Annotated[int, Limit(0, 1)] = 1  # (b) all data on the device, batch 128
@@ -89,7 +89,7 @@ FEED_GPU = Activity(
     entry="core.labs.feed_gpu:run",
     lane=Lane.TRAIN,
     need_mib=2_000,
-    work="images",
+    work=("images",),
     result=FeedGpuResult,
 )
 
@@ -122,6 +122,6 @@ RACE = Activity(
     entry="core.labs.race:run",
     lane=Lane.TRAIN,
     need_mib=2_000,
-    work="batch",
+    work=(),
     result=RaceResult,
 )

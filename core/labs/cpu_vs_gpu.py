@@ -26,6 +26,7 @@ from core.events import AnyEvent, Lost, Measured, Result, Staged, Stopped
 from core.labs.dcgan import BATCH, Gan, parameter_count, train_step
 from core.labs.device import (
     cpu_threads_restored,
+    device_name,
     give_memory_back,
     out_of_memory_told,
     wait_for,
@@ -136,7 +137,7 @@ def _compare(
         steps=settings.steps,
         batch=BATCH,
         threads=(first.threads, second.threads),
-        device_name=_device_name(second.device, context),
+        device_name=device_name(second.device, context.machine),
         digits=str(digits.source),
     )
     rows = tuple(section.row for section in whole)
@@ -206,7 +207,3 @@ def _compute_alone(
 def _summed_up(name: str, times: list[float]) -> ComputeTime:
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")
     return ComputeTime(name=name, steps=len(times), ms_median=median, ms_low=low, ms_high=high)
-
-
-def _device_name(device: torch.device, context: Context) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else context.machine.cpu

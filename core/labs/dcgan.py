@@ -6,6 +6,8 @@ initialisation and default BatchNorm: the lab's reference figures rest on both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -61,12 +63,20 @@ def _adam(network: nn.Module) -> torch.optim.Adam:
     return torch.optim.Adam(network.parameters(), lr=2e-4, betas=(0.5, 0.999))
 
 
-def train_step(gan: Gan, real: Tensor, *, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def train_step(
+    gan: Gan,
+    real: Tensor,
+    *,
+    noise: Tensor | None = None,
+    on_scores: Callable[[Tensor, Tensor], None] | None = None,
+) -> tuple[Tensor, Tensor]:
     """Teach D on `real` (B, 1, 28, 28) in -1..1 and as many fakes, then G on the same fakes.
 
     Returns the losses of D and G as scalars that still lie on the device: reading them waits for
     it, so the caller decides when. D's is the sum of its two means (an undecided D scores 2 ln 2).
     `noise` (B, 64, 1, 1) is drawn on the device unless given, which makes two devices comparable.
+    `on_scores` is shown D's raw scores (B, 1) of the real pictures and of the fakes, as it has them
+    before it learns from this batch.
     """
     if noise is None:
         noise = torch.randn(len(real), NOISE, 1, 1, device=gan.device)
@@ -76,6 +86,8 @@ def train_step(gan: Gan, real: Tensor, *, noise: Tensor | None = None) -> tuple[
 
     score_real = gan.discriminator(real)  # (B, 1)
     score_fake = gan.discriminator(fakes.detach())  # (B, 1); G learns nothing from D's turn
+    if on_scores is not None:
+        on_scores(score_real.detach(), score_fake.detach())
     loss_d = F.binary_cross_entropy_with_logits(
         score_real, yes
     ) + F.binary_cross_entropy_with_logits(score_fake, no)

@@ -10,7 +10,7 @@ import torch
 
 from core.problems import Problem
 from core.telemetry.nvml import list_gpus, same_uuid
-from core.telemetry.readings import Gpu
+from core.telemetry.readings import Gpu, Machine
 
 
 def wait_for(device: torch.device) -> None:
@@ -24,6 +24,11 @@ def give_memory_back(device: torch.device) -> None:
     """Hand the memory that PyTorch keeps for later back to the card, for the neighbours."""
     if device.type == "cuda":
         torch.cuda.empty_cache()  # without effect where CUDA never started
+
+
+def device_name(device: torch.device, machine: Machine) -> str:
+    """The card's name, or the processor's."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else machine.cpu
 
 
 @contextmanager

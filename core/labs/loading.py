@@ -43,10 +43,11 @@ class Loader:
     """Endless batches (128, 1, 28, 28), shuffled by `seed`, from one worker process an epoch.
 
     The process starts with the first batch asked for; leaving the `with` block ends it.
-    An incomplete last batch is dropped.
+    An incomplete last batch is dropped. A `lasting` process stays for all epochs, and so does not
+    make the start of each one wait for it.
     """
 
-    def __init__(self, images: NDArray[np.uint8], *, seed: int) -> None:
+    def __init__(self, images: NDArray[np.uint8], *, seed: int, lasting: bool = False) -> None:
         if len(images) < BATCH:
             raise ValueError(f"{len(images)} digits do not fill a batch of {BATCH}")
         self._loader = DataLoader(
@@ -55,10 +56,12 @@ class Loader:
             shuffle=True,
             drop_last=True,
             num_workers=1,
+            persistent_workers=lasting,
             multiprocessing_context=_START_METHOD,
             worker_init_fn=_ignore_interrupts,
             generator=torch.Generator().manual_seed(seed),
         )
+        self._lasting = lasting
         self._epoch: Any = None  # torch's iterator; it owns the worker process
 
     def __enter__(self) -> Self:
@@ -80,7 +83,10 @@ class Loader:
             self._epoch = self._started()
         batch: Tensor | None = next(self._epoch, None)
         if batch is None:  # the epoch is over
-            self.close()
+            if self._lasting:
+                self._epoch = iter(self._loader)  # the same iterator and process, shuffled again
+            else:
+                self.close()
             return next(self)
         return batch
 
@@ -111,3 +117,9 @@ def prepared_batches(images: NDArray[np.uint8], count: int, *, device: torch.dev
     chosen = torch.tensor(images[: count * BATCH], device=device)  # (count * 128, 28, 28), bytes
     scaled = chosen.to(torch.float32).div_(255).sub_(0.5).div_(0.5)
     return scaled.view(-1, BATCH, 1, 28, 28)
+
+
+def uploaded(images: NDArray[np.uint8], device: torch.device) -> Tensor:
+    """All digits as the networks take them, on the device: (M, 1, 28, 28) in -1..1."""
+    prepared = torch.tensor(images).to(torch.float32).div_(255).sub_(0.5).div_(0.5)
+    return prepared.unsqueeze(1).to(device)

@@ -68,7 +68,7 @@ def test_widened_digits_say_how_many_of_them_are_real(cache):
 
 def test_the_first_ten_digits_are_real_ones(cache):
     digits = load_digits(offline(cache))
-    originals, labels = module._packaged()
+    originals, labels = module.packaged_digits()
 
     assert np.array_equal(digits.images[:10], originals[FIRST])
     assert np.array_equal(digits.labels[:10], labels[FIRST])

@@ -88,7 +88,7 @@ ACTIVITIES = {
         entry=f"tests.engine.activities:{run.__name__}",
         lane=Lane.TRAIN,
         need_mib=0,
-        work="steps",
+        work=("steps",),
     )
     for run in (count, measure, stubborn, with_child, broken, refusing, chatty, endless_silence)
 }
@@ -98,5 +98,5 @@ ACTIVITIES["quick"] = Activity(
     entry="tests.engine.activities:count",
     lane=Lane.INFER,
     need_mib=0,
-    work="steps",
+    work=("steps",),
 )

@@ -106,3 +106,24 @@ def test_an_interrupt_of_the_terminal_does_not_take_the_worker_process_away(imag
 def test_too_few_digits_for_a_batch_are_refused(images):
     with pytest.raises(ValueError, match="do not fill a batch"):
         Loader(images[: BATCH - 1], seed=0)
+
+
+def test_a_lasting_process_serves_every_epoch_each_in_another_order(images):
+    before = children()
+    with Loader(images, seed=0, lasting=True) as loader:
+        first = [numbers(next(loader)) for _ in range(3)]
+        (worker,) = [child for child in children() if child not in before]
+        second = [numbers(next(loader)) for _ in range(3)]
+        assert [child for child in children() if child not in before] == [worker]
+    assert children() == before
+    for epoch in (first, second):
+        assert len({number for batch in epoch for number in batch}) == 3 * BATCH
+    assert first != second
+
+
+def test_the_first_epoch_is_the_same_whether_the_process_lasts_or_not(images):
+    def first_epoch(lasting):
+        with Loader(images, seed=3, lasting=lasting) as loader:
+            return [numbers(next(loader)) for _ in range(3)]
+
+    assert first_epoch(True) == first_epoch(False)
