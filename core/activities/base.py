@@ -95,6 +95,7 @@ class Activity:
     need_mib: int  # GPU memory to be free before it starts, CUDA context included
     work: tuple[str, ...]  # settings that its duration grows with, for estimates of the wait
     result: type[msgspec.Struct] = msgspec.Struct  # the shape of its `Result.values`
+    recorded: bool = True  # False: too small and too frequent to be kept in the records
 
     def size(self, settings: ActivitySettings) -> float:
         """The amount of work that these settings ask for, in units of the activity's own."""

@@ -107,6 +107,7 @@ DRAW_DIGITS = Activity(
     need_mib=1_000,
     work=("count",),
     result=DrawResult,
+    recorded=False,
 )
 LOOK_INSIDE = Activity(
     id="look-inside",
@@ -116,4 +117,5 @@ LOOK_INSIDE = Activity(
     need_mib=1_000,
     work=(),
     result=InsideResult,
+    recorded=False,
 )

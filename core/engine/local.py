@@ -67,7 +67,7 @@ class LocalEngine:
         on_over: Callable[[JobView], None] | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """`on_over` gets the view of each finished job, in a thread of its own."""
+        """`on_over` gets the view of each finished job to be recorded, in a thread of its own."""
         self._settings = settings
         self._activities = activities
         self._gpu_uuids = _chosen_gpus(settings)
@@ -269,7 +269,8 @@ class LocalEngine:
         # The newest go last, so that the oldest finished ones can be dropped from the front.
         del self._views[job]
         self._views[job] = view
-        self._over.put(view)
+        if self._activities[view.activity].recorded:
+            self._over.put(view)
         over = [name for name, kept in self._views.items() if kept.state.over]
         for name in over[:-KEPT_VIEWS]:
             del self._views[name]

@@ -7,9 +7,13 @@ result and the ticking ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import streamlit as st
 
 from core.activities import ActivitySettings
+from core.context import PAUSE_SECONDS, Wish
 from core.engine.view import JobState, JobView
 from core.problems import Problem
 from core.telemetry.readings import Gpu
@@ -19,6 +23,8 @@ from core.ui.panels import Host
 from core.ui.visitor import visitor
 
 TICK_SECONDS = 1.0
+
+Draw = Callable[[JobView, Texts], None]  # what a part adds to the look at its running job
 
 
 def current_job(activity: str) -> JobView | None:
@@ -58,13 +64,20 @@ def run_button(activity: str, settings: ActivitySettings, job: JobView | None) -
         st.rerun()  # the button and the panel above and below it follow at once
 
 
-def job_panel(activity: str, job: JobView | None) -> None:
-    """The job as it stands: place in the queue, progress and gauges, or how it ended."""
+def job_panel(
+    activity: str, job: JobView | None, *, extra: Draw | None = None, steerable: bool = False
+) -> None:
+    """The job as it stands: place in the queue, progress and gauges, or how it ended.
+
+    `extra` draws what is the activity's own, above the gauges of a running job. A job that is
+    `steerable` can be paused, and ended with what it has.
+    """
     ticking = job is not None and not job.state.over
-    st.fragment(_tick, run_every=TICK_SECONDS if ticking else None)(activity, ticking)
+    tick = st.fragment(_tick, run_every=TICK_SECONDS if ticking else None)
+    tick(activity, ticking, extra, steerable)
 
 
-def _tick(activity: str, ticking: bool) -> None:
+def _tick(activity: str, ticking: bool, extra: Draw | None, steerable: bool) -> None:
     me = visitor()
     say = texts(me.language)
     if ticking:
@@ -72,10 +85,17 @@ def _tick(activity: str, ticking: bool) -> None:
     job = current_job(activity)
     if ticking and (job is None or job.state.over):
         st.rerun()  # the whole page: it has a result to show now, and no more need to tick
-    draw_job(job, say, projector=me.projector)
+    draw_job(job, say, projector=me.projector, extra=extra, steerable=steerable)
 
 
-def draw_job(job: JobView | None, say: Texts, *, projector: bool) -> None:
+def draw_job(
+    job: JobView | None,
+    say: Texts,
+    *,
+    projector: bool,
+    extra: Draw | None = None,
+    steerable: bool = False,
+) -> None:
     """One look at a job, whatever its state."""
     if job is None:
         st.info(say("panel.nothing_yet"), icon=":material/touch_app:")
@@ -84,7 +104,11 @@ def draw_job(job: JobView | None, say: Texts, *, projector: bool) -> None:
         case JobState.QUEUED:
             _draw_queued(job, say)
         case JobState.RUNNING | JobState.STOPPING:
-            _draw_running(job, say, projector=projector)
+            _draw_progress(job, say, steerable=steerable)
+            if extra is not None:
+                extra(job, say)
+            host = Host(resources.machine(), card_of(job), resources.lab_settings().cpu_threads)
+            charts.draw_live(say, job.id, job.readings, job.absences, host, projector=projector)
         case JobState.DONE:
             st.success(say("panel.done"), icon=":material/check_circle:")
         case JobState.STOPPED:
@@ -111,24 +135,54 @@ def _draw_queued(job: JobView, say: Texts) -> None:
         _cancel_button(job, say)
 
 
-def _draw_running(job: JobView, say: Texts, *, projector: bool) -> None:
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    with left:
-        st.progress(progress_share(job), text=progress_text(job, say))
-    with right:
-        _cancel_button(job, say)
-    host = Host(resources.machine(), card_of(job), resources.lab_settings().cpu_threads)
-    charts.draw_live(say, job.id, job.readings, job.absences, host, projector=projector)
+def _draw_progress(job: JobView, say: Texts, *, steerable: bool) -> None:
+    if not steerable:
+        left, right = st.columns([5, 1], vertical_alignment="center")
+        left.progress(progress_share(job), text=progress_text(job, say))
+        with right:
+            _cancel_button(job, say)
+        return
+    left, right = st.columns([1, 1], vertical_alignment="center")
+    left.progress(progress_share(job), text=progress_text(job, say))
+    with right.container(horizontal=True, horizontal_alignment="right"):
+        _pause_button(job, say)
+        _finish_button(job, say)
+        _cancel_button(job, say, width="content")
 
 
-def _cancel_button(job: JobView, say: Texts) -> None:
+def _pause_button(job: JobView, say: Texts) -> None:
+    wish = Wish.RESUME if job.paused else Wish.PAUSE
+    st.button(
+        say(f"panel.{wish}"),
+        icon=":material/play_arrow:" if job.paused else ":material/pause:",
+        type="primary" if job.paused else "secondary",
+        key=f"pause-{job.activity}",
+        disabled=job.state is JobState.STOPPING,
+        on_click=lambda: resources.engine().steer(job.id, wish, student=job.student),
+    )
+
+
+def _finish_button(job: JobView, say: Texts) -> None:
+    st.button(
+        say("panel.finish"),
+        icon=":material/save:",
+        key=f"finish-{job.activity}",
+        disabled=job.state is JobState.STOPPING,
+        help=say("panel.finish.help"),
+        on_click=lambda: resources.engine().steer(job.id, Wish.FINISH, student=job.student),
+    )
+
+
+def _cancel_button(
+    job: JobView, say: Texts, *, width: Literal["stretch", "content"] = "stretch"
+) -> None:
     stopping = job.state is JobState.STOPPING
     st.button(
         say("panel.stopping" if stopping else "panel.cancel"),
         icon=":material/stop:",
         key=f"cancel-{job.activity}",
         disabled=stopping,
-        width="stretch",
+        width=width,
         on_click=lambda: resources.engine().cancel(job.id, student=job.student),
     )
 
@@ -142,6 +196,8 @@ def progress_text(job: JobView, say: Texts) -> str:
     """`Warming up · step 37 of 200 · about 12 s left`, as far as it is known."""
     if job.state is JobState.STOPPING:
         return say("panel.stopping_text")
+    if job.paused:
+        return say("panel.paused", minutes=round(PAUSE_SECONDS / 60))
     parts = [say(job.stage) if job.stage else say("panel.starting")]
     if job.total > 0:
         parts.append(say("panel.progress", done=job.done, total=job.total))

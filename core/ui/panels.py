@@ -11,7 +11,8 @@ from core.telemetry.readings import Gpu, Machine, Reading
 
 # Told apart by every kind of colour vision, and at least 3:1 on the white and on the dark page.
 BLUE, ORANGE = "#2e86de", "#d9760a"
-COLOURS = (BLUE, ORANGE)
+# The first two are those of a panel's signals; the others are for further runs over each other.
+COLOURS = (BLUE, ORANGE, "#1a9c74", "#c2659a", "#8a6fd1", "#7d8590")
 DASHES: tuple[list[int], ...] = ([], [5, 3])
 
 POWER_STAIRS = (50, 100, 150, 200, 300, 400, 500, 700, 1000, 1500)  # watts

@@ -9,7 +9,10 @@ from typing import cast
 
 import streamlit as st
 
-from core.activities import CpuVsGpuSettings
+from core.activities import ActivitySettings, CpuVsGpuSettings
+from core.activities.feed_gpu import FeedGpuSettings, RaceSettings
+from core.activities.train_gan import DrawSettings, InsideSettings, TrainGanSettings
+from core.engine.view import JobView
 from core.texts import LANGUAGES
 from core.ui import identity
 
@@ -32,6 +35,13 @@ class Visitor:
     admitted: bool = False
     teacher: bool = False
     cpu_vs_gpu: CpuVsGpuSettings = field(default_factory=CpuVsGpuSettings)
+    train_gan: TrainGanSettings | None = None  # None: what suits this machine
+    draw_digits: DrawSettings = field(default_factory=DrawSettings)
+    look_inside: InsideSettings = field(default_factory=InsideSettings)
+    feed_gpu: FeedGpuSettings | None = None  # None: what suits this machine
+    race: RaceSettings = field(default_factory=RaceSettings)
+    wishes: dict[str, ActivitySettings] = field(default_factory=dict)  # see `core.ui.studio`
+    drawn: dict[str, JobView] = field(default_factory=dict)
     visited: set[str] = field(default_factory=set)  # url_paths of the pages seen in this tab
     unknown_address: str = ""  # what the browser asked for, where there is no such page
     ticket: str = ""  # with which the browser may fetch the cookie of another student

@@ -99,4 +99,5 @@ ACTIVITIES["quick"] = Activity(
     lane=Lane.INFER,
     need_mib=0,
     work=("steps",),
+    recorded=False,
 )

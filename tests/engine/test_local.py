@@ -117,6 +117,15 @@ def test_a_finished_job_is_handed_to_the_records(engine: LocalEngine, over: list
     assert next(view for view in over if view.id == job).state is JobState.DONE
 
 
+def test_a_job_too_small_for_the_records_is_not_handed_to_them(
+    engine: LocalEngine, over: list[JobView]
+):
+    small = outcome(engine, engine.submit(AN, "quick", CountSettings(steps=1)))
+    later = engine.submit(AN, "count", CountSettings(steps=1))
+    until(lambda: any(view.id == later for view in over))
+    assert all(view.id != small.id for view in over)
+
+
 def test_the_worker_is_used_again_for_the_next_job(engine: LocalEngine):
     pids = {
         (outcome(engine, engine.submit(AN, "count", CountSettings(steps=1))).result or {})["pid"]

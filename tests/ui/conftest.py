@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
     """A server's shared objects, as just after its start; `setenv` gives it settings."""
     monkeypatch.setenv("LAB_DATABASE_URL", f"sqlite:///{tmp_path / 'lab.db'}")
+    resources.close()  # of whoever was here before
     st.cache_resource.clear()
     yield monkeypatch
     resources.close()

@@ -13,7 +13,8 @@ from core.ui.home import OUTCOMES, PARTS, STYLE, Progress, matching, next_part, 
 from core.ui.resources import records
 from core.ui.shell import ENTRIES
 
-DATA, CPU_OR_GPU, TRAIN = PARTS[:3]
+DATA, CPU_OR_GPU = PARTS[:2]
+TO_COME = next(part for part in PARTS if not part.page)
 APP = Path(__file__).parents[2] / "streamlit_app.py"
 
 
@@ -46,7 +47,7 @@ def words(app: AppTest) -> str:
 
 def test_a_part_that_is_still_to_come_is_never_open_or_done():
     everything = {"visited": {"", "data-and-machine"}, "jobs": [job(JobState.DONE)]}
-    assert progress(TRAIN, **everything) is Progress.LATER
+    assert progress(TO_COME, **everything) is Progress.LATER
 
 
 def test_the_data_part_is_done_once_its_page_was_seen():
@@ -89,7 +90,7 @@ def test_seeing_the_page_of_a_run_does_not_make_it_done():
     ],
 )
 def test_the_way_on_leads_to_what_runs_then_to_what_is_not_done(data, cpu_or_gpu, expected):
-    state_of = {DATA: data, CPU_OR_GPU: cpu_or_gpu, TRAIN: Progress.LATER}
+    state_of = {DATA: data, CPU_OR_GPU: cpu_or_gpu, TO_COME: Progress.LATER}
     assert next_part(state_of) is expected
 
 
@@ -159,7 +160,7 @@ def test_who_has_seen_the_data_part_goes_on_to_the_next(student):
 
 def test_a_finished_run_makes_its_part_done_for_its_student_alone(student, monkeypatch):
     records().save(job(JobState.DONE, student))
-    assert opened("en").button(key="begin").label == "Look at Part 1 again"
+    assert opened("en").button(key="begin").label == "Carry on: Part 2"
     monkeypatch.setattr(identity, "browser_token", identity.new_token)
     assert opened("en").button(key="begin").label == "Begin with Part 0"
 
