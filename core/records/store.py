@@ -25,6 +25,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     event,
+    func,
     make_url,
     select,
 )
@@ -37,7 +38,7 @@ from core.settings import LabSettings
 
 FILE_NAME = "lab.db"
 MEMORY = "sqlite://"
-SCHEMA = "1"  # of the tables below; for whoever has to bring an older database up to date
+SCHEMA = "2"  # of the tables below; for whoever has to bring an older database up to date
 NAME_LENGTH = 80
 WAIT_SECONDS = 5  # for another writer, or for a database server to answer
 
@@ -80,6 +81,33 @@ class _Job(_Table):
     view: Mapped[bytes] = mapped_column(LargeBinary)  # the JobView in msgpack, without the token
 
 
+class _Guess(_Table):
+    """What a student thought before the lab gave its own answer; the first thought stays."""
+
+    __tablename__ = "guesses"
+
+    question: Mapped[str] = mapped_column(String(64), primary_key=True)
+    student: Mapped[str] = mapped_column(String(64), primary_key=True)  # hash of the token
+    answer: Mapped[str] = mapped_column(String(32))
+
+
+class ClassResult(msgspec.Struct, frozen=True):
+    """One finished job of the class, for all to see: whose by name at most, never by token."""
+
+    who: int  # the same number for the same student, within one answer only
+    name: str  # as the student gave it; empty if none
+    mine: bool  # of the student who asks
+    settings: dict[str, Any]
+    values: dict[str, Any]  # as in the activity's `Result`
+
+
+class _Outcome(msgspec.Struct):
+    """The few fields of a kept `JobView` that a `ClassResult` needs: readings are passed over."""
+
+    settings: dict[str, Any]
+    result: dict[str, Any] | None = None
+
+
 class Records:
     """The one store of the server; every method may be called by any thread.
 
@@ -91,6 +119,7 @@ class Records:
         """Raises Problem where the database cannot be opened or not be written."""
         self._standing: Notice | None = None
         self._trouble: Notice | None = None
+        self._outcomes: dict[tuple[str, float], _Outcome | None] = {}  # of jobs the class sees
         where = str(url_or_path)
         try:
             url = _url(url_or_path)
@@ -159,9 +188,78 @@ class Records:
             query = query.where(_Job.state == state.value)
         return self._read(lambda session: next(_views(session, query, student), None), None)
 
-    def of_student(self, student: str) -> tuple[JobView, ...]:
-        """All jobs of this student, the newest first."""
-        return self._read(lambda session: tuple(_views(session, _jobs(student), student)), ())
+    def of_student(
+        self, student: str, *, activity: str | None = None, limit: int | None = None
+    ) -> tuple[JobView, ...]:
+        """The jobs of this student, the newest first: all, or the last few, or of one activity."""
+        query = _jobs(student).limit(limit)
+        if activity is not None:
+            query = query.where(_Job.activity == activity)
+        return self._read(lambda session: tuple(_views(session, query, student)), ())
+
+    # The class
+
+    def of_class(self, activity: str, *, asked_by: str) -> tuple[ClassResult, ...]:
+        """Every job of this activity that ended with a result, the newest first."""
+        query = (
+            select(_Job.id, _Job.finished_at, _Job.student, _Student.name)
+            .join(_Student, _Student.token_hash == _Job.student, isouter=True)
+            .where(_Job.activity == activity, _Job.state == JobState.DONE.value)
+            .order_by(_Job.number.desc())
+        )
+
+        def work(session: Session) -> tuple[ClassResult, ...]:
+            asker, numbers = _hash(asked_by), dict[str, int]()
+            return tuple(
+                ClassResult(
+                    who=numbers.setdefault(student, len(numbers)),
+                    name=name or "",
+                    mine=student == asker,
+                    settings=outcome.settings,
+                    values=outcome.result or {},
+                )
+                for job, finished_at, student, name in session.execute(query).all()
+                if (outcome := self._outcome(session, job, finished_at)) is not None
+            )
+
+        return self._read(work, ())
+
+    def _outcome(self, session: Session, job: str, finished_at: float) -> _Outcome | None:
+        """Settings and result of a kept job, read from its view once: that is large."""
+        if (job, finished_at) not in self._outcomes:
+            blob = session.execute(select(_Job.view).where(_Job.id == job)).scalar_one()
+            try:
+                outcome = msgspec.msgpack.decode(blob, type=_Outcome)
+            except msgspec.MsgspecError as error:
+                _log.warning("job %s was recorded by another version, passed over: %s", job, error)
+                outcome = None
+            self._outcomes[job, finished_at] = outcome
+        return self._outcomes[job, finished_at]
+
+    def guess(self, student: str, question: str, answer: str) -> None:
+        """Keep what the student thinks, unless an earlier thought is kept already."""
+
+        def work(session: Session) -> None:
+            if session.get(_Guess, (question, _hash(student))) is None:
+                session.add(_Guess(question=question, student=_hash(student), answer=answer))
+
+        self._write(work)
+
+    def guess_of(self, student: str, question: str) -> str | None:
+        """What this student thought, or None before they said."""
+        found = self._read(lambda session: session.get(_Guess, (question, _hash(student))), None)
+        return found.answer if found else None
+
+    def guesses(self, question: str) -> dict[str, int]:
+        """Answer -> how many students gave it; who they were stays here."""
+        query = (
+            select(_Guess.answer, func.count())
+            .where(_Guess.question == question)
+            .group_by(_Guess.answer)
+        )
+        return self._read(
+            lambda session: {str(answer): int(n) for answer, n in session.execute(query)}, {}
+        )
 
     # Students
 
@@ -190,6 +288,7 @@ class Records:
 
         def work(session: Session) -> None:
             session.execute(delete(_Job).where(_Job.student == _hash(student)))
+            session.execute(delete(_Guess).where(_Guess.student == _hash(student)))
             session.execute(delete(_Student).where(_Student.token_hash == _hash(student)))
 
         if not self._write(work):

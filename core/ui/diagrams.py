@@ -7,6 +7,7 @@ Colours come from the Okabe-Ito set, which the colour-blind can tell apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from core.texts import Texts
@@ -52,6 +53,85 @@ def gan_loop(say: Texts) -> str:
     return _svg(1050, 475, say("diagram.gan.title"), say("diagram.gan.describes"), parts)
 
 
+def gpu_starved(say: Texts) -> str:
+    """Where the time goes in three ways of feeding one card: a CPU lane over a GPU lane each.
+
+    Drawn after the course's reference machine, where a step takes 29, 15 and 22 ms, of which the
+    card computes 24, 41 and 94 %; one scale for all, about 120 ms from end to end.
+    """
+    parts = [
+        *_lanes(say, 8, "loader", _LOADER, every=29, times=4),
+        *_lanes(say, 116, "resident", _RESIDENT, every=15, times=7, after=10),
+        *_lanes(say, 224, "large", _LARGE, every=22, times=5, after=10),
+        _arrow([(_LANES_FROM, 320), (1040, 320)]),
+        _text(_LANES_FROM + 410, 346, say("diagram.starved.time"), size=15),
+    ]
+    x = 5
+    for kind in _KINDS:
+        label = say(f"diagram.starved.{kind}")
+        parts.append(_block(x, 366, 22, kind))
+        parts.append(_note(x + 30, 385, label))
+        x += 54 + round(8.6 * len(label))
+    title, description = say("diagram.starved.title"), say("diagram.starved.describes")
+    return _svg(1050, 400, title, description, parts)
+
+
+_KINDS = {"load": ORANGE, "launch": BLUE, "wait": "", "compute": GREEN, "upload": PINK}
+_LANES_FROM = 235  # where time begins, in the drawing's units
+_PER_MS = 6.7  # units
+_LANE = 26  # height
+
+# (lane, kind, from, to) of one step, in milliseconds.
+_LOADER = ((0, "load", 0, 21), (0, "launch", 21, 27), (0, "wait", 27, 29), (1, "compute", 22, 29))
+_RESIDENT = (
+    (0, "launch", 0, 11),
+    (0, "wait", 11, 15),
+    (1, "compute", 2.5, 4.5),
+    (1, "compute", 6.5, 8.5),
+    (1, "compute", 12.8, 15),
+)
+_LARGE = ((0, "launch", 0, 7), (0, "wait", 7, 22), (1, "compute", 1, 21.7))
+
+
+def _lanes(
+    say: Texts,
+    y: int,
+    way: str,
+    blocks: Sequence[tuple[int, str, float, float]],
+    *,
+    every: float,
+    times: int,
+    after: float = 0.0,
+) -> list[str]:
+    """A way's name, its two lanes, and the same step drawn `times` times; `after` ms of upload."""
+    parts = [_note(5, y + 14, say(f"diagram.starved.{way}"), bold_lines=1)]
+    for lane, name in enumerate(("CPU", "GPU")):
+        top = y + lane * (_LANE + 6)
+        parts.append(
+            f'<rect x="{_LANES_FROM}" y="{top}" width="805" height="{_LANE}" rx="4" '
+            'fill="currentColor" fill-opacity="0.05"/>'
+        )
+        parts.append(_text(_LANES_FROM - 24, top + 19, name, size=15))
+        if after:
+            parts.append(_block(_LANES_FROM, top, after * _PER_MS - 2, "upload"))
+    for number in range(times):
+        for lane, kind, start, end in blocks:
+            x = _LANES_FROM + (after + number * every + start) * _PER_MS
+            parts.append(_block(x, y + lane * (_LANE + 6), (end - start) * _PER_MS - 2, kind))
+    return parts
+
+
+def _block(x: float, y: int, width: float, kind: str) -> str:
+    """A stretch of work. Waiting is only an outline: nothing is done there."""
+    colour = _KINDS[kind]
+    look = (
+        f'fill="{colour}" fill-opacity="0.85"'
+        if colour
+        else 'stroke="currentColor" stroke-opacity="0.6" stroke-width="1.5" stroke-dasharray="4 3"'
+    )
+    return f'<rect x="{x:.1f}" y="{y + 1}" width="{width:.1f}" height="{_LANE - 2}" rx="3" {look}/>'
+
+
 def _svg(width: int, height: int, title: str, description: str, parts: list[str]) -> str:
     """The drawing in a figure of one line: without the figure, markdown would set it in a
     paragraph, which is narrow, and a blank line would end its HTML."""
@@ -87,10 +167,11 @@ def _text(x: int, y: int, label: str, *, size: int = 17, bold_lines: int = 0) ->
     return f'<text font-size="{size}" text-anchor="middle" fill="currentColor">{spans}</text>'
 
 
-def _note(x: int, y: int, label: str) -> str:
+def _note(x: int, y: int, label: str, *, bold_lines: int = 0) -> str:
     """Lines of text that begin at `x`."""
     spans = "".join(
-        f'<tspan x="{x}" y="{y + number * 26}">{escape(line)}</tspan>'
+        f'<tspan x="{x}" y="{y + number * 26}" '
+        f'font-weight="{700 if number < bold_lines else 400}">{escape(line)}</tspan>'
         for number, line in enumerate(label.split("|"))
     )
     return f'<text font-size="16" fill="currentColor">{spans}</text>'

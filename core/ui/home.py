@@ -38,8 +38,8 @@ class Part:
 PARTS = (
     Part("0", (1, 2, 3), page="data-and-machine"),
     Part("1", (4, 6), page="cpu-or-gpu", activity="cpu-vs-gpu"),
-    Part("2", (4, 6)),
-    Part("2b", (6, 5)),
+    Part("2", (4, 6), page="watch-it-learn", activity="train-gan"),
+    Part("2b", (6, 5), page="feed-the-gpu", activity="feed-gpu"),
     Part("3", (3, 4, 6, 5)),
     Part("4", (4, 6)),
     Part("5", (6,)),

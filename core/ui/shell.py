@@ -41,6 +41,8 @@ ENTRIES = (
     Entry("home", "", ":material/home:"),
     Entry("data_and_machine", "data-and-machine", ":material/memory:"),
     Entry("cpu_or_gpu", "cpu-or-gpu", ":material/speed:"),
+    Entry("watch_it_learn", "watch-it-learn", ":material/draw:"),
+    Entry("feed_the_gpu", "feed-the-gpu", ":material/troubleshoot:"),
 )
 
 

@@ -108,6 +108,15 @@ def test_students_and_activities_are_kept_apart(records):
     assert records.latest("nobody", "cpu-vs-gpu") is None
 
 
+def test_a_student_can_ask_for_the_last_few_jobs_of_one_activity(records):
+    for number in range(4):
+        records.save(job(number))
+    records.save(job(9, activity="race"))
+
+    found = records.of_student(AN, activity="cpu-vs-gpu", limit=2)
+    assert [view.id for view in found] == ["job-3", "job-2"]
+
+
 def test_saving_a_job_again_replaces_it(records):
     records.save(job(1))
     records.save(job(2))
@@ -356,3 +365,82 @@ def test_a_database_that_breaks_in_the_middle_throws_nothing_at_a_page(path):
     with pytest.raises(Problem):
         records.delete_student(AN)
     records.close()
+
+
+# The class
+
+
+def test_the_class_sees_every_result_of_an_activity_and_whose_it_is_by_name_only(records):
+    records.rename(AN, "An")
+    records.save(job(1, activity="race"))
+    records.save(job(2, activity="race", student=BINH))
+    records.save(job(3, activity="race", student=BINH))
+    records.save(job(4, activity="race", state=JobState.STOPPED))  # no result, nothing to show
+    records.save(job(5))  # another activity
+
+    found = records.of_class("race", asked_by=BINH)
+
+    assert [(r.name, r.mine) for r in found] == [("", True), ("", True), ("An", False)]
+    assert found[0].who == found[1].who != found[2].who
+    assert found[2].values == VIEW.result
+    assert found[2].settings == VIEW.settings
+    told = repr(found)
+    assert AN not in told
+    assert BINH not in told
+
+
+def test_a_result_that_was_saved_again_is_shown_as_it_is_now(records):
+    records.save(job(1, activity="race"))
+    records.of_class("race", asked_by=AN)
+    records.save(replace(job(1, activity="race"), result={"seconds": 2.0}))
+
+    assert [r.values for r in records.of_class("race", asked_by=AN)] == [{"seconds": 2.0}]
+
+
+def test_a_class_result_of_another_version_is_passed_over(path):
+    records = Records(path)
+    records.save(job(1, activity="race"))
+    records.save(job(2, activity="race", student=BINH))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE jobs SET view = x'81a26964c0' WHERE id = 'job-2'")
+    connection.close()
+
+    assert [r.mine for r in records.of_class("race", asked_by=AN)] == [True]
+    records.close()
+
+
+def test_one_student_has_one_guess_and_the_first_one_stays(records):
+    assert records.guess_of(AN, "loader") is None
+    records.guess(AN, "loader", "data")
+    records.guess(AN, "loader", "wait")
+    records.guess(AN, "resident", "launch")
+
+    assert records.guess_of(AN, "loader") == "data"
+    assert records.guess_of(AN, "resident") == "launch"
+    assert records.guesses("loader") == {"data": 1}
+
+
+def test_the_class_is_told_how_many_thought_what(records):
+    for number in range(3):
+        records.guess(f"student-{number}", "loader", "data")
+    records.guess(AN, "loader", "compute")
+
+    assert records.guesses("loader") == {"data": 3, "compute": 1}
+    assert records.guesses("resident") == {}
+
+
+def test_a_forgotten_student_leaves_no_guess(records):
+    records.guess(AN, "loader", "data")
+    records.guess(BINH, "loader", "data")
+    records.delete_student(AN)
+
+    assert records.guess_of(AN, "loader") is None
+    assert records.guesses("loader") == {"data": 1}
+
+
+def test_the_file_names_no_token_beside_a_guess(path):
+    records = Records(path)
+    records.guess(AN, "loader", "data")
+    records.close()
+
+    assert AN.encode() not in path.read_bytes()

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from core.texts import CONTENT, LANGUAGES, Texts, read_labels, texts
-from core.ui.diagrams import gan_loop
+from core.ui.diagrams import gan_loop, gpu_starved
 
 LABELS = [key for key in read_labels("vi", CONTENT) if key.startswith("diagram.gan.")]
 OUTSIDE_THE_DRAWING = ("diagram.gan.title", "diagram.gan.describes")
@@ -77,3 +77,43 @@ def test_labels_cannot_smuggle_in_markup(tmp_path):
     svg = gan_loop(Texts("en", tmp_path))
     assert lines(svg) - {"<b>&'\" x"} == set()
     assert not re.search("<b>", svg)
+
+
+STARVED = [key for key in read_labels("vi", CONTENT) if key.startswith("diagram.starved.")]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_starved_gpu_shows_every_label_and_is_told_to_who_cannot_see_it_in(language):
+    say = texts(language)
+    svg = drawing(gpu_starved(say))
+    shown = lines(gpu_starved(say))
+    for key in STARVED:
+        if key.endswith((".title", ".describes")):
+            assert say(key) in svg.get("aria-label")
+        else:
+            assert shown.issuperset(say(key).split("|")), key
+
+
+def test_the_three_ways_share_one_time_scale_and_fill_their_gpu_lane_as_the_course_measured():
+    svg = drawing(gpu_starved(texts("en")))
+    computing: dict[float, float] = {}  # lane -> width of its green blocks
+    ends: dict[float, float] = {}
+    for block in svg.iter("rect"):
+        if block.get("fill") == "#009e73" and float(block.get("x")) > 235:
+            lane, width = float(block.get("y")), float(block.get("width"))
+            if lane < 360:  # the last one is the legend's
+                computing[lane] = computing.get(lane, 0.0) + width
+                ends[lane] = float(block.get("x")) + width
+    starved, resident, large = (computing[lane] for lane in sorted(computing))
+    assert starved < resident < large
+    assert max(ends.values()) <= 1040
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_legend_of_the_starved_gpu_does_not_run_out_of_the_drawing(language):
+    svg = drawing(gpu_starved(texts(language)))
+    for text in svg.iter("text"):
+        for span in text.iter("tspan"):
+            wide = len(span.text) * 0.57 * float(text.get("font-size"))
+            middle = text.get("text-anchor") == "middle"
+            assert float(span.get("x")) + (wide / 2 if middle else wide) <= 1060, span.text
