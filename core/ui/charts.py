@@ -155,9 +155,7 @@ def panel_spec(
                     scale=alt.Scale(domain=[0, limit], nice=False),
                     axis=alt.Axis(
                         values=ticks(panel, limit),
-                        labelExpr="replace(datum.label, '.', ',')"
-                        if language == "vi"
-                        else alt.Undefined,
+                        labelExpr=number_label(language),
                         minExtent=3 * small,  # the four panels' left edges line up
                     ),
                 ),
@@ -388,3 +386,10 @@ def _legend_html(say: Texts, names: Sequence[str]) -> str:
 def draw_style() -> None:
     """Once a page, before anything else of this module; takes no room."""
     st.html(STYLE)
+
+
+def number_label(language: str) -> str:
+    """Numbers of an axis as the reader writes them: 20.000 and 0,5, or 20,000 and 0.5."""
+    if language == "vi":
+        return "replace(replace(replace(datum.label, '.', '#'), ',', '.'), '#', ',')"
+    return "datum.label"

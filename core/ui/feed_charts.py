@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.activities.feed_gpu import FeedGpuSettings, TimeLine, WayResult
 from core.texts import Texts, texts
+from core.ui.charts import number_label
 from core.ui.panels import COLOURS
 
 WAYS = tuple(
@@ -87,7 +88,7 @@ def speed_spec(
             scale=alt.Scale(paddingInner=0.3, paddingOuter=0.15),
         )
     )
-    axis = alt.Axis(tickCount=4 if projector else 6, labelExpr=_grouped(language))
+    axis = alt.Axis(tickCount=4 if projector else 6, labelExpr=number_label(language))
     scale = alt.Scale(domain=[0, top], nice=False)
     bars = base.mark_bar(cornerRadiusEnd=4).encode(
         x=alt.X("speed:Q", title=None, axis=axis, scale=scale),
@@ -188,7 +189,7 @@ def timeline_spec(
                 "start:Q",
                 title=say("part2b.timeline.axis"),
                 scale=alt.Scale(domain=[0, end], nice=False),
-                axis=alt.Axis(tickCount=5 if projector else 8, labelExpr=_grouped(language)),
+                axis=alt.Axis(tickCount=5 if projector else 8, labelExpr=number_label(language)),
             ),
             x2="end:Q",
             color=alt.Color(
@@ -220,10 +221,3 @@ def _lane(way: str, lane: str, say: Texts) -> str:
 
 def _title(text: str, size: int) -> alt.TitleParams:
     return alt.TitleParams(text, anchor="start", fontSize=size, fontWeight=600, offset=8)
-
-
-def _grouped(language: str) -> str:
-    """Numbers of an axis as the reader writes them: 20.000 and 0,5, or 20,000 and 0.5."""
-    if language == "vi":
-        return "replace(replace(replace(datum.label, '.', '#'), ',', '.'), '#', ',')"
-    return "datum.label"
