@@ -6,6 +6,7 @@ they are shown, the noise (drawn inside the graph), and the number of the step.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -43,7 +44,7 @@ class GraphSteps:
         self._at = torch.zeros(1, dtype=torch.int64, device=gan.device)
         self._losses = torch.zeros(2, len(batches), device=gan.device)
         with libraries_choosing():
-            stream = torch.cuda.Stream(gan.device)  # type: ignore[no-untyped-call]
+            stream = _stream(gan.device)
             stream.wait_stream(torch.cuda.current_stream(gan.device))
             with torch.cuda.stream(stream):
                 for _ in range(WARM_UP):
@@ -76,7 +77,9 @@ class GraphSteps:
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
         # "thread_local": the meter's thread and a loader's may go on with what they do.
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            graph, stream=_stream(self._at.device), capture_error_mode="thread_local"
+        ):
             self._run(count)
         return graph
 
@@ -91,6 +94,14 @@ class GraphSteps:
         losses = [torch.stack(self._step(real[i], noise[i])) for i in range(count)]
         self._losses.index_copy_(1, rows, torch.stack(losses, dim=1))
         self._at += count
+
+
+@functools.cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream of all captures on this device: cuBLAS keeps a workspace for each that it meets,
+    64 MiB on an H200, to the end of the process."""
+    stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return stream
 
 
 @contextmanager

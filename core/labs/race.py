@@ -36,8 +36,8 @@ from core.models import judge
 from core.models.judge.judge import Judge
 from core.problems import Problem
 
-# Share of readable digits. A GPU needs about one pass over the digits for it (0.2 to 3 s on an H200,
-# by the switches); two cores of a CPU one to three minutes.
+# Share of readable digits. It takes about one pass over the digits: 0.2 to 3 s on an H200, by the
+# switches, and one to three minutes on two cores of a CPU.
 GOAL = 0.5
 CHECK_IMAGES = 2_560
 MAX_IMAGES = 300_000

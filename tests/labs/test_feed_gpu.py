@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from core.activities import FeedGpuResult, FeedGpuSettings
+from core.activities.feed_gpu import FEED_GPU
 from core.context import Context
 from core.data.digits import Digits, DigitsSource
 from core.events import Drawn, Measured, Progressed, Result, Staged, Stopped
+from core.headless import Run
 from core.labs import ways
 from core.labs.feed_gpu import run
 from core.problems import Problem
@@ -92,6 +94,16 @@ def test_a_row_is_the_median_of_its_repeats_within_their_range(finished):
         assert way.images_per_second == pytest.approx(1_280 / way.seconds)
 
 
+def test_the_command_line_tells_each_way_in_one_row(finished):
+    line = Run(FEED_GPU, SETTINGS, context(None).machine).result_line(finished[-1])
+    assert [row["way"] for row in line["rows"]] == ON_CPU
+    for row, way in zip(line["rows"], values_of(finished).ways, strict=True):
+        assert row["name"] == way.way
+        assert row["seconds"] == way.seconds
+        assert row["images_per_second"] == way.images_per_second
+        assert row["data_wait_share"] == way.data_wait_share  # a number, where none was awaited too
+
+
 def test_a_larger_batch_sees_as_many_images_in_fewer_steps(finished):
     by_name = {way.way: way for way in values_of(finished).ways}
     assert (by_name["resident"].steps, by_name["large"].steps) == (10, 5)
@@ -168,7 +180,7 @@ def test_a_batch_larger_than_the_images_is_told(meter):
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, by its own compiler
+@pytest.mark.filterwarnings("ignore")  # PyTorch's compiler does what PyTorch warns of
 def test_on_a_gpu_all_six_ways_run_and_can_run_again_in_the_same_process():
     from core.labs.device import chosen_device
 
@@ -189,7 +201,7 @@ def test_on_a_gpu_all_six_ways_run_and_can_run_again_in_the_same_process():
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("stage", ["stage.feed_kernels", "stage.feed_graph", "stage.feed_lean"])
 def test_on_a_gpu_a_stop_is_heeded_within_a_second(stage, meter):
     asked = threading.Event()

@@ -18,7 +18,7 @@ from core.labs.ways import (
 )
 
 CPU = torch.device("cpu")
-IMAGES = np.random.default_rng(0).integers(0, 256, (1_300, 28, 28), dtype=np.uint8)
+IMAGES = np.random.default_rng(0).integers(0, 256, (2_600, 28, 28), dtype=np.uint8)
 
 
 def trained(trainer, *, seed, steps):
@@ -105,7 +105,7 @@ def test_on_a_cpu_no_kernels_are_compiled():
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, by its own compiler
+@pytest.mark.filterwarnings("ignore")  # PyTorch's compiler does what PyTorch warns of
 @pytest.mark.parametrize("lean", [False, True], ids=["graph", "lean"])
 def test_a_graph_learns_as_the_eager_step_does(lean):
     device = torch.device("cuda:0")
@@ -113,13 +113,13 @@ def test_a_graph_learns_as_the_eager_step_does(lean):
     global_numbers = torch.cuda.get_rng_state(device)
     benchmark = torch.backends.cudnn.benchmark
     if lean:
-        kernels = Kernels(64, device)
+        kernels = Kernels(BATCH, device)
         for _ in kernels.waiting():
             pass
         assert kernels.usable
-    eager = EagerTrainer(Way("eager", batch=64), IMAGES, data, device=device, fused=False)
+    eager = EagerTrainer(Way("eager"), IMAGES, data, device=device, fused=False)
     graph = GraphTrainer(
-        Way("graph", batch=64, graph=True, reads=True, lean=lean), data, device=device, fused=lean
+        Way("graph", graph=True, reads=True, lean=lean), data, device=device, fused=lean
     )
     for seed in (0, 5):  # a second start must forget the first
         expected = trained(eager, seed=seed, steps=20)
@@ -137,7 +137,7 @@ def test_a_graph_learns_as_the_eager_step_does(lean):
 def test_a_graph_of_many_steps_counts_like_one_of_each():
     device = torch.device("cuda:0")
     data = uploaded(IMAGES, device)
-    way = Way("lean", batch=64, graph=True, lean=True)
+    way = Way("lean", graph=True, lean=True)
     trainer = GraphTrainer(way, data, device=device, fused=False)
     loss_d, loss_g = trained(trainer, seed=0, steps=20)  # 12 in one graph, then 8 alone
     assert len(loss_d) == len(loss_g) == 20
