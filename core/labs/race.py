@@ -18,7 +18,13 @@ import msgspec
 import torch
 from torch import Tensor
 
-from core.activities.feed_gpu import RaceResult, RaceSettings
+from core.activities.feed_gpu import (
+    RACE_CHECK_IMAGES,
+    RACE_GOAL,
+    RACE_MAX_IMAGES,
+    RaceResult,
+    RaceSettings,
+)
 from core.context import Context
 from core.events import AnyEvent, Drawn, Measured, Progressed, Result, Scored, Staged, Stopped
 from core.labs.dcgan import NOISE, Gan
@@ -36,11 +42,6 @@ from core.models import judge
 from core.models.judge.judge import Judge
 from core.problems import Problem
 
-# Share of readable digits. It takes about one pass over the digits: 0.2 to 3 s on an H200, by the
-# switches, and one to three minutes on two cores of a CPU.
-GOAL = 0.5
-CHECK_IMAGES = 2_560
-MAX_IMAGES = 300_000
 WARM_UP = 15  # steps: more than one long graph
 JUDGED, SHOWN = 256, 32  # of the fixed noises
 
@@ -57,11 +58,11 @@ class Race:
 
     @property
     def won(self) -> bool:
-        return self.images > 0 and self.readable >= GOAL
+        return self.images > 0 and self.readable >= RACE_GOAL
 
     @property
     def over(self) -> bool:
-        return self.won or self.images >= MAX_IMAGES
+        return self.won or self.images >= RACE_MAX_IMAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def _race(
         steps=race.steps,
         images=race.images,
         readable=race.readable,
-        goal=GOAL,
+        goal=RACE_GOAL,
         device_name=device_name(device, context.machine),
         digits=str(digits.source),
     )
@@ -192,7 +193,7 @@ def _stretches(
 ) -> Generator[AnyEvent, None, None]:
     """Learn and be judged by turns, until the race is over, stopped or ended early."""
     pass_steps = race.pass_images // way.batch
-    stretch = max(1, CHECK_IMAGES // way.batch)
+    stretch = max(1, RACE_CHECK_IMAGES // way.batch)
     in_pass = 0
     while not (race.over or context.finishing()):
         yield from context.hold()
@@ -221,4 +222,4 @@ def _stretches(
         scored = referee.scored(trainer.gan, race, rate=steps * way.batch / took)
         race.readable = scored.readable
         yield scored
-        yield Progressed(done=min(race.images, MAX_IMAGES), total=MAX_IMAGES)
+        yield Progressed(done=min(race.images, RACE_MAX_IMAGES), total=RACE_MAX_IMAGES)

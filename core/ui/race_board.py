@@ -10,7 +10,13 @@ import msgspec
 import streamlit as st
 from msgspec.structs import asdict
 
-from core.activities.feed_gpu import RaceResult, RaceSettings
+from core.activities.feed_gpu import (
+    RACE_CHECK_IMAGES,
+    RACE_GOAL,
+    RACE_MAX_IMAGES,
+    RaceResult,
+    RaceSettings,
+)
 from core.engine.view import JobState, JobView
 from core.problems import Problem
 from core.records.store import ClassResult
@@ -35,7 +41,8 @@ def draw(say: Texts) -> None:
     job = current_job(ACTIVITY)
     prose, controls = st.columns([3, 2], gap="large")
     with prose:
-        st.markdown(say.prose("part2b/race"))
+        st.markdown(say("part2b.race.task", goal=100 * RACE_GOAL))
+        st.markdown(say("part2b.race.rules", check=RACE_CHECK_IMAGES, most=RACE_MAX_IMAGES))
     with controls, st.container(border=True):
         _draw_controls(say, job)
     if job is not None and job.state is JobState.DONE:

@@ -25,7 +25,7 @@ def few_digits():
 def light_steps(monkeypatch):
     """Steps that learn nothing and take no time: a race is about what lies around them."""
     monkeypatch.setattr(ways, "train_step", lambda gan, real, noise: (real.mean(), noise.mean()))
-    monkeypatch.setattr(race, "MAX_IMAGES", 6_000)
+    monkeypatch.setattr(race, "RACE_MAX_IMAGES", 6_000)
 
 
 def raced(settings, **wishes):
@@ -48,13 +48,13 @@ def values_of(events):
 def test_a_race_that_never_reaches_the_goal_is_lost_after_the_last_image():
     values = values_of(raced(RaceSettings()))
     assert values.seconds is None
-    assert 6_000 <= values.images < 6_000 + race.CHECK_IMAGES
+    assert 6_000 <= values.images < 6_000 + race.RACE_CHECK_IMAGES
     assert values.steps * 128 == values.images
-    assert values.readable < values.goal == race.GOAL
+    assert values.readable < values.goal == race.RACE_GOAL
 
 
 def test_the_race_ends_at_the_first_look_that_reaches_the_goal(monkeypatch):
-    monkeypatch.setattr(race, "GOAL", 0.0)
+    monkeypatch.setattr(race, "RACE_GOAL", 0.0)
     events = raced(RaceSettings(batch=256))
     values = values_of(events)
     looks = [event for event in events if isinstance(event, Scored)]
