@@ -51,9 +51,9 @@ def stubborn(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
 
 
 def with_child(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
-    """Has a child process, as a data loader would, and tells its id before it goes on counting."""
+    """Has a child process, as a data loader would; tells both ids before it goes on counting."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    yield Staged(str(child.pid))
+    yield Staged(f"{os.getpid()} {child.pid}")
     yield from count(settings, context)
     child.kill()
     child.wait()
