@@ -31,6 +31,9 @@ class Engine(Protocol):
     def latest(self, student: str, activity: str) -> JobView | None:
         """The student's newest job of this activity, finished or not."""
 
+    def jobs_of(self, student: str, activity: str) -> tuple[JobView, ...]:
+        """All jobs of this activity that the engine still remembers, the newest first."""
+
     def seen(self, student: str) -> None:
         """Note that a browser of this student is looking; unwatched jobs end after a grace time."""
 

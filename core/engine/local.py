@@ -141,11 +141,15 @@ class LocalEngine:
             return self._placed(view) if view is not None and view.student == student else None
 
     def latest(self, student: str, activity: str) -> JobView | None:
+        return next(iter(self.jobs_of(student, activity)), None)
+
+    def jobs_of(self, student: str, activity: str) -> tuple[JobView, ...]:
         with self._lock:
-            for view in reversed(self._views.values()):
-                if (view.student, view.activity) == (student, activity):
-                    return self._placed(view)
-        return None
+            return tuple(
+                self._placed(view)
+                for view in reversed(self._views.values())
+                if (view.student, view.activity) == (student, activity)
+            )
 
     def seen(self, student: str) -> None:
         with self._lock:

@@ -43,7 +43,7 @@ def draw_studio(trained: JobView, say: Texts) -> None:
     me = visitor()
     if not me.drawn:  # a new tab, or a reload: what was drawn before is remembered
         for activity in (DRAW, INSIDE_ACTIVITY):
-            for job in resources.records().of_student(me.token, activity=activity, limit=8):
+            for job in resources.engine().jobs_of(me.token, activity):
                 _collect(me, job)
     problem = serve(me)
     ticking = busy(me)

@@ -9,16 +9,13 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
+from core.texts import texts
 from core.ui import identity
 from core.ui.shell import ENTRIES
 from tests.browser.conftest import ARGUMENTS, BROWSER_SECONDS, settled
 
 ADDRESSES = [f"/{entry.url_path}" for entry in ENTRIES]
-OWN_TITLES = {
-    "/": "Trang chủ",
-    "/data-and-machine": "0 · Dữ liệu và máy",
-    "/cpu-or-gpu": "1 · CPU hay GPU?",
-}
+OWN_TITLES = {f"/{entry.url_path}": texts("vi")(f"shell.page.{entry.name}") for entry in ENTRIES}
 UNKNOWN_TITLE = "Không có trang này"
 CODE = "mùa-thu 8B"
 

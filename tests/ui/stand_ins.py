@@ -39,8 +39,10 @@ class StandInEngine:
         self.watched: list[str] = []
         self.refusal: Problem | None = None
         self._gpus = gpus
+        self.history: list[JobView] = []
 
     def put(self, view: JobView) -> None:
+        self.history.append(view)
         self.jobs[view.student, view.activity] = view
 
     def submit(self, student: str, activity: str, settings: ActivitySettings) -> str:
@@ -65,6 +67,13 @@ class StandInEngine:
 
     def latest(self, student: str, activity: str) -> JobView | None:
         return self.jobs.get((student, activity))
+
+    def jobs_of(self, student: str, activity: str) -> tuple[JobView, ...]:
+        return tuple(
+            view
+            for view in reversed(self.history)
+            if (view.student, view.activity) == (student, activity)
+        )
 
     def seen(self, student: str) -> None:
         self.watched.append(student)

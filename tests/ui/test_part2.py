@@ -197,16 +197,6 @@ class ClassRecords(StandInRecords):
             if view.activity == activity and view.state is JobState.DONE
         )
 
-    def of_student(
-        self, student: str, *, activity: str | None = None, limit: int | None = None
-    ) -> tuple[JobView, ...]:
-        views = [
-            view
-            for view in reversed(self.views)
-            if view.student == student and activity in (None, view.activity)
-        ]
-        return tuple(views[:limit])
-
 
 class Class:
     """The page, its engine, and whoever opens it."""
@@ -521,9 +511,10 @@ def test_a_drawing_by_the_generator_of_an_earlier_training_is_not_shown(lesson):
     assert VI("studio.walk.caption", percent=10) not in html_of(lesson.open())
 
 
-def test_after_a_reload_what_was_drawn_before_comes_from_the_records(lesson):
+def test_after_a_reload_what_was_drawn_before_is_still_there(lesson):
     lesson.engine.put(training(JobState.DONE))
-    lesson.records.views += [drawing(DrawSettings(percent=10)), drawing(DrawSettings(count=64))]
+    lesson.engine.put(drawing(DrawSettings(percent=10)))
+    lesson.engine.put(drawing(DrawSettings(count=64)))
     shown = html_of(lesson.open())
     assert VI("studio.walk.caption", percent=10) in shown
     assert "58%" in shown
