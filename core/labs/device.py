@@ -97,3 +97,12 @@ def _uuid(index: int, gpus: tuple[Gpu, ...]) -> str:
     """
     uuid = str(torch.cuda.get_device_properties(index).uuid)
     return next((gpu.uuid for gpu in gpus if same_uuid(gpu.uuid, uuid)), f"GPU-{uuid}")
+
+
+def power_limit_watts(device: torch.device) -> float | None:
+    """What the driver lets this card draw; None on a CPU and where the driver does not say."""
+    if device.type != "cuda":
+        return None
+    gpus, _ = list_gpus()
+    uuid = _uuid(device.index or 0, gpus)
+    return next((gpu.power_limit_watts for gpu in gpus if gpu.uuid == uuid), None)

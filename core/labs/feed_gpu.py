@@ -36,6 +36,7 @@ from core.labs.device import (
     device_name,
     give_memory_back,
     out_of_memory_told,
+    power_limit_watts,
     wait_for,
 )
 from core.labs.loading import uploaded
@@ -71,6 +72,7 @@ class Bench:
     ways: tuple[Way, ...]
     images: int
     neighbours_share: float | None
+    power_limit_watts: float | None
     data: Tensor | None = None  # all pictures on the device, (images, 1, 28, 28)
     upload_seconds: float | None = None
     rows: list[SummaryRow] = field(default_factory=list)
@@ -135,6 +137,7 @@ def _compare(
         ways=ways,
         images=images,
         neighbours_share=neighbours_share,
+        power_limit_watts=power_limit_watts(device),
     )
     phases = {way.name: Phase(bench.fewest_steps + REPEATS * bench.steps(way)) for way in ways}
     pace = Pace(*phases.values())
@@ -315,5 +318,13 @@ def _signals(way: Way, bench: Bench) -> Signals:
         lean=way.lean,
         large=way.name == "large",
         gpu_share=None if row.gpu_percent_mean is None else row.gpu_percent_mean / 100,
+        power_share=_power_share(row, bench.power_limit_watts),
         neighbours_share=bench.neighbours_share,
     )
+
+
+def _power_share(row: SummaryRow, limit_watts: float | None) -> float | None:
+    """Mean power over the section, as a share of what the driver lets the card draw."""
+    if row.energy_wh is None or limit_watts is None or row.seconds <= 0:
+        return None
+    return row.energy_wh * 3600 / row.seconds / limit_watts

@@ -57,6 +57,7 @@ class Nvml(Protocol):
     def nvmlDeviceGetUtilizationRates(self, handle: Any) -> Any: ...  # .gpu in percent
     def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any: ...  # .total .free .used in bytes
     def nvmlDeviceGetPowerUsage(self, handle: Any) -> int: ...  # milliwatts
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: Any) -> int: ...  # milliwatts
     def nvmlDeviceGetTemperature(self, handle: Any, sensor: int) -> int: ...  # degrees Celsius
     def nvmlDeviceGetClockInfo(self, handle: Any, clock: int) -> int: ...  # MHz
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Any: ...  # .pid .usedGpuMemory
@@ -201,7 +202,11 @@ def _describe(nvml: Nvml, device: Device) -> Gpu:
     busy = card.ask(
         "busy_percent", lambda: float(nvml.nvmlDeviceGetUtilizationRates(device.handle).gpu)
     )
+    limit = card.ask(
+        "power_limit_watts", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(device.handle) / 1000
+    )
     reasons = card.reasons
+    reasons.pop("power_limit_watts", None)  # no page shows it, so none has to explain it
     if "total_mib" in reasons:
         reasons["free_mib"] = reasons["total_mib"]
     return Gpu(
@@ -210,6 +215,7 @@ def _describe(nvml: Nvml, device: Device) -> Gpu:
         total_mib=memory and memory.total / MIB,
         free_mib=memory and memory.free / MIB,
         busy_percent=busy,
+        power_limit_watts=limit,
         absences=Absences(reasons),
     )
 

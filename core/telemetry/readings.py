@@ -73,6 +73,7 @@ class Gpu(msgspec.Struct, frozen=True):
     free_mib: float | None = None
     busy_percent: float | None = None
     absences: Absences = Absences()
+    power_limit_watts: float | None = None  # what the driver lets it draw
 
 
 class Machine(msgspec.Struct, frozen=True):

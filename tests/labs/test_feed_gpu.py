@@ -16,10 +16,10 @@ from core.data.digits import Digits, DigitsSource
 from core.events import Drawn, Measured, Progressed, Result, Staged, Stopped
 from core.headless import Run
 from core.labs import ways
-from core.labs.feed_gpu import run
+from core.labs.feed_gpu import _power_share, run
 from core.problems import Problem
 from core.telemetry.meter import open_meter
-from core.telemetry.readings import Machine
+from core.telemetry.readings import Machine, SummaryRow
 
 SETTINGS = FeedGpuSettings(images=1_280, batch=256)
 ON_CPU = ["loader", "resident", "large", "no_wait"]
@@ -212,3 +212,10 @@ def test_on_a_gpu_a_stop_is_heeded_within_a_second(stage, meter):
             asked_at = time.perf_counter()
     assert event == Stopped()
     assert time.perf_counter() - asked_at < 1
+
+
+def test_the_power_share_is_mean_power_over_the_cards_limit_and_unknown_without_either():
+    row = SummaryRow("lean", seconds=36.0, energy_wh=2.0)  # 200 W
+    assert _power_share(row, 700.0) == pytest.approx(200 / 700)
+    assert _power_share(row, None) is None
+    assert _power_share(SummaryRow("lean", seconds=0.4), 700.0) is None

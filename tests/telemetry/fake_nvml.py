@@ -44,6 +44,7 @@ class FakeCard:
     used_mib: float = 2048
     memory: Answer = None  # a failure here wins over the two above
     power_milliwatts: Answer = 81_500
+    power_limit_milliwatts: Answer = 115_000
     temperature: Answer = 54
     clock: Answer = 1710
     holders: Answer = field(default_factory=dict)  # process id -> bytes, or None for "not told"
@@ -106,6 +107,9 @@ class FakeNvml:
     def nvmlDeviceGetPowerUsage(self, card: FakeCard) -> Any:
         return self._answer("PowerUsage", card, lambda: card.power_milliwatts)
 
+    def nvmlDeviceGetEnforcedPowerLimit(self, card: FakeCard) -> Any:
+        return self._answer("EnforcedPowerLimit", card, lambda: card.power_limit_milliwatts)
+
     def nvmlDeviceGetTemperature(self, card: FakeCard, sensor: int) -> Any:
         return self._answer("Temperature", card, lambda: card.temperature)
 
@@ -141,7 +145,8 @@ def no_driver() -> FakeNvml:
 
 def power_unsupported() -> FakeNvml:
     """Many laptops."""
-    return healthy(power_milliwatts=NvmlFailure(NOT_SUPPORTED))
+    unsupported = NvmlFailure(NOT_SUPPORTED)
+    return healthy(power_milliwatts=unsupported, power_limit_milliwatts=unsupported)
 
 
 def mig() -> FakeNvml:
@@ -152,6 +157,7 @@ def mig() -> FakeNvml:
         name="NVIDIA Test 4000 MIG 1g.12gb",
         gpu_percent=unsupported,
         power_milliwatts=unsupported,
+        power_limit_milliwatts=unsupported,
         temperature=unsupported,
         clock=unsupported,
     )

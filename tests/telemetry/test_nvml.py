@@ -31,7 +31,14 @@ def test_a_card_is_listed_with_its_memory_and_load_in_the_units_of_the_lab():
     assert absence is None
     assert (gpu.uuid, gpu.name) == (UUID, "NVIDIA Test 4000")
     assert (gpu.total_mib, gpu.free_mib, gpu.busy_percent) == (12288, 10240, 37)
+    assert gpu.power_limit_watts == 115
     assert gpu.absences.reasons == {}
+
+
+def test_a_laptop_card_without_power_figures_is_listed_without_a_power_limit():
+    (gpu,), _ = list_gpus(fake_nvml.power_unsupported())
+    assert gpu.power_limit_watts is None
+    assert gpu.absences.reasons == {}, "it is no signal that a page would have to explain"
 
 
 def test_names_and_uuids_given_as_bytes_are_read_as_text():

@@ -77,8 +77,9 @@ def test_grandchildren_count_as_children():
     nested = f"import subprocess; subprocess.run({burn(0.4, then='input()')!r})"
     child = subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE)
     try:
-        wait_until(lambda: children.seconds(time.monotonic()) - before >= 0.4)
-        assert len(children.pids) == 2
+        wait_until(
+            lambda: children.seconds(time.monotonic()) - before >= 0.4 and len(children.pids) == 2
+        )
     finally:
         child.communicate(b"\n")
 
