@@ -12,7 +12,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -141,15 +141,19 @@ class LocalEngine:
             return self._placed(view) if view is not None and view.student == student else None
 
     def latest(self, student: str, activity: str) -> JobView | None:
-        return next(iter(self.jobs_of(student, activity)), None)
+        with self._lock:  # asked by every viewer every second: stops at the first
+            return next(self._newest_first(student, activity), None)
 
     def jobs_of(self, student: str, activity: str) -> tuple[JobView, ...]:
         with self._lock:
-            return tuple(
-                self._placed(view)
-                for view in reversed(self._views.values())
-                if (view.student, view.activity) == (student, activity)
-            )
+            return tuple(self._newest_first(student, activity))
+
+    def _newest_first(self, student: str, activity: str) -> Iterator[JobView]:
+        return (
+            self._placed(view)
+            for view in reversed(self._views.values())
+            if (view.student, view.activity) == (student, activity)
+        )
 
     def seen(self, student: str) -> None:
         with self._lock:

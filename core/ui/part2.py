@@ -16,7 +16,7 @@ from core.activities.train_gan import EpochResult, TrainGanResult, TrainGanSetti
 from core.engine.view import JobState, JobView
 from core.models import judge
 from core.problems import Notice, Problem
-from core.recordings import Replay, replays
+from core.recordings import Replay
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import Texts, texts
 from core.ui import charts, resources
@@ -518,7 +518,7 @@ def epochs_html(epochs: Sequence[EpochResult], say: Texts) -> str:
 
 
 def _draw_replays(say: Texts) -> None:
-    recorded = _recorded()
+    recorded = resources.recordings(ACTIVITY)
     if not recorded:
         return
     if has_gpu():
@@ -527,12 +527,6 @@ def _draw_replays(say: Texts) -> None:
     else:
         st.header(say("part1.replays"), divider="orange")
         _draw_each(recorded, say)
-
-
-@st.cache_resource(ttl=60.0, show_spinner=False)
-def _recorded() -> tuple[Replay, ...]:
-    """Read again every minute, so that a recording that the teacher adds needs no restart."""
-    return replays(ACTIVITY, extra=resources.lab_settings().recordings_dir)
 
 
 def _draw_each(recorded: Sequence[Replay], say: Texts) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from core.activities.feed_gpu import BATCHES, Diagnosis, FeedGpuResult, FeedGpuSettings
 from core.engine.view import JobState, JobView
 from core.problems import Notice, Problem
-from core.recordings import Replay, replays
+from core.recordings import Replay
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import Texts, texts
 from core.ui import charts, race_board, resources
@@ -505,14 +505,8 @@ def _draw_causes_told(say: Texts) -> None:
     right.markdown(say.prose("part2b/repairs"))
 
 
-@st.cache_resource(ttl=60.0, show_spinner=False)
-def _recorded() -> tuple[Replay, ...]:
-    """Read again every minute, so that a recording that the teacher adds needs no restart."""
-    return replays(ACTIVITY, extra=resources.lab_settings().recordings_dir)
-
-
 def _draw_replays(say: Texts) -> None:
-    recorded = [(replay, read_result(replay.values)) for replay in _recorded()]
+    recorded = [(replay, read_result(replay.values)) for replay in resources.recordings(ACTIVITY)]
     readable = [(replay, values) for replay, values in recorded if values is not None]
     if not readable:
         return

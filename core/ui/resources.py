@@ -24,6 +24,7 @@ from core.ui.identity import Tickets
 if TYPE_CHECKING:
     from core.data.digits import Digits
     from core.engine.engine import Engine
+    from core.recordings import Replay
     from core.records.store import Records
     from core.telemetry.meter import Meter
     from core.telemetry.readings import Machine
@@ -87,6 +88,14 @@ def host_meter() -> Meter:
     meter = open_meter(gpu_uuid=cards[0] if cards else None, period_seconds=HOST_METER_SECONDS)
     _at_end().callback(meter.close)
     return meter
+
+
+@st.cache_resource(ttl=60.0, show_spinner=False)
+def recordings(activity: str) -> tuple[Replay, ...]:
+    """Read again every minute, so that a recording that the teacher adds needs no restart."""
+    from core.recordings import replays
+
+    return replays(activity, extra=lab_settings().recordings_dir)
 
 
 @st.cache_resource(show_spinner=False)

@@ -9,7 +9,7 @@ from core.engine.view import JobState
 from core.recordings import Replay
 from core.telemetry.readings import SummaryRow
 from core.texts import LANGUAGES, texts
-from core.ui import identity, part1
+from core.ui import identity, part1, resources
 from core.ui.visitor import Visitor
 from tests.ui.stand_ins import CARD, GPU_PC, PC, StandInEngine, StandInRecords, job, use
 
@@ -52,7 +52,7 @@ class Class:
         use(self._patch, self.engine, records=self.records, machine=machine)
 
     def open(self, address: dict[str, str] | None = None, *, language: str = "vi") -> AppTest:
-        self._patch.setattr(part1, "_recorded", lambda: self.replays)
+        self._patch.setattr(resources, "recordings", lambda _activity: self.replays)
         app = AppTest.from_function(page, default_timeout=30)
         app.session_state["visitor"] = Visitor(TOKEN, kept=True, language=language)
         for name, value in (address or {}).items():

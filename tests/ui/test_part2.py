@@ -28,7 +28,7 @@ from core.problems import Notice, Problem
 from core.recordings import Replay
 from core.telemetry.readings import Absences, Recording, SummaryRow
 from core.texts import LANGUAGES, texts
-from core.ui import identity, part2, studio
+from core.ui import identity, part2, resources, studio
 from core.ui.visitor import Visitor
 from tests.ui import stand_ins
 from tests.ui.stand_ins import CARD, GPU_PC, NO_GPU, PC, StandInEngine, StandInRecords, readings
@@ -215,7 +215,7 @@ class Class:
     def open(
         self, address: dict[str, str] | None = None, *, language: str = "vi", token: str = TOKEN
     ) -> AppTest:
-        self._patch.setattr(part2, "_recorded", lambda: self.replays)
+        self._patch.setattr(resources, "recordings", lambda _activity: self.replays)
         app = AppTest.from_function(page, default_timeout=30)
         app.session_state["visitor"] = Visitor(token, kept=True, language=language)
         for name, value in (address or {}).items():

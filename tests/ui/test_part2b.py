@@ -11,7 +11,7 @@ from core.recordings import Replay
 from core.records.store import MEMORY, Records
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import LANGUAGES, texts
-from core.ui import feed_tables, identity, part2b, race_board
+from core.ui import feed_tables, identity, part2b, race_board, resources
 from core.ui.feed_charts import LANES, WAYS, stair, timeline_rows, timeline_spec
 from core.ui.visitor import Visitor
 from tests.ui.feed_stand_ins import ON_CPU, ON_GPU, feed_job, race_job
@@ -61,7 +61,7 @@ class Class:
             self.records.save(job)
 
     def open(self, address: dict[str, str] | None = None, *, language: str = "vi") -> AppTest:
-        self._patch.setattr(part2b, "_recorded", lambda: self.replays)
+        self._patch.setattr(resources, "recordings", lambda _activity: self.replays)
         app = AppTest.from_function(page, default_timeout=30)
         app.session_state["visitor"] = Visitor(TOKEN, kept=True, language=language)
         for name, value in (address or {}).items():
