@@ -50,7 +50,7 @@ from core.telemetry.meter import Section
 FETCH_SECONDS = 0.25  # between two fetches of the losses
 LOOK_SECONDS = 1.0  # of training between two looks, more where looking is slow
 LOOK_SHARE = 0.015  # of the time, at most, may go into looking
-LOOKS_AN_EPOCH = 4  # at least
+LOOKS_AN_EPOCH = 3  # at least
 
 # What is taken for trouble; good runs stay far from all of it.
 EARLY_STEPS = 200  # until then everything is blurred, and D is often far ahead

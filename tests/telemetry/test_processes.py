@@ -74,14 +74,18 @@ def test_a_child_that_lives_and_dies_between_two_readings_is_counted_in_full():
 def test_grandchildren_count_as_children():
     children = ChildrenClock()
     before = children.seconds(time.monotonic())
-    nested = f"import subprocess; subprocess.run({burn(0.4, then='input()')!r})"
-    child = subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE)
+    grandchild = burn(0.4, then="import os; print(os.getpid(), flush=True); input()")
+    nested = f"import subprocess; subprocess.run({grandchild!r})"
+    child = subprocess.Popen(
+        [sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
-        wait_until(
-            lambda: children.seconds(time.monotonic()) - before >= 0.4 and len(children.pids) == 2
-        )
+        assert child.stdout is not None
+        grandchild_pid = int(child.stdout.readline())  # printed once its 0.4 s are spent
+        assert children.seconds(time.monotonic()) - before >= 0.37  # ticks of 10 ms
+        assert {child.pid, grandchild_pid} <= children.pids
     finally:
-        child.communicate(b"\n")
+        child.communicate("\n")
 
 
 def test_the_sum_over_children_never_runs_backwards():
