@@ -21,8 +21,7 @@ run: venv
 	@exec $(BIN)/streamlit run streamlit_app.py --server.port '$(PORT)' --server.address '$(HOST)'
 
 test: lint browser
-	$(BIN)/pytest --ignore=tests/ui --ignore=tests/browser
-	$(BIN)/pytest tests/ui
+	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/browser
 	$(BIN)/pytest tests/browser
 
 lint: venv

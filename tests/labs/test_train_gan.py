@@ -141,7 +141,7 @@ def test_the_networks_are_seen_several_times_an_epoch_and_at_its_end(whole_run):
     scored = only(Scored, events)
     for epoch in (1, 2):
         seen = [event for event in scored if epoch - 1 < event.epoch <= epoch]
-        assert len(seen) >= 4
+        assert len(seen) >= 3
         assert seen[-1].step == epoch * STEPS
     grids = [event for event in only(Drawn, events) if event.name == "grid"]
     assert len(grids) == len(scored) + 1, "and once before the first step"
