@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from core.events import Paused
 
 if TYPE_CHECKING:
+    from core.activities import ActivitySettings
     from core.data.digits import Digits
     from core.telemetry.meter import Meter
     from core.telemetry.readings import Machine
@@ -31,6 +32,17 @@ class Wish(StrEnum):
 
 def never() -> bool:
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One student's job in a run that serves several: `run_together(shares, context)` yields pairs
+    of a job and an event, and for each job exactly one `Result`, `Stopped` or `Failed` at its end.
+    """
+
+    job: str
+    settings: ActivitySettings
+    stopped: Callable[[], bool]  # this student wants no more of it; the others go on
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,21 @@ class LabSettings:
         Path("~/.cache/gpu-lab"), "where prepared digits and the results database are kept"
     )
     recordings_dir: Path | None = _setting(None, "folder with more recordings made by --record")
+    models_dir: Path | None = _setting(
+        None, "folder that holds sd-turbo and other fetched models; unset: in the cache folder"
+    )
+    mini_turbo_dir: Path | None = _setting(
+        None, "a mini-turbo of your own training, in place of the one in the repository"
+    )
+    keys_dir: Path | None = _setting(
+        None, "where the keys that sign pictures are kept; unset: in the cache folder"
+    )
+    prompt_rules: Path | None = _setting(
+        None, "a file with more rules for prompts, and with phrases that are allowed"
+    )
+    keep_refused_prompts: bool = _setting(
+        False, "true: keep the words of refused prompts, not only their number"
+    )
     offline: bool = _setting(False, "true: never try to download anything")
     devices: str = _setting("auto", "auto, cpu, or UUIDs of the cards to use, separated by commas")
     cpu_threads: int = _setting(2, "CPU threads of one worker", low=1, high=256)
@@ -96,6 +111,16 @@ class LabSettings:
             name: _parsed(known[name], kinds[name], text.strip()) for name, text in texts.items()
         }
         return cls(**values)
+
+    @property
+    def models(self) -> Path:
+        """Where models that were fetched lie."""
+        return self.models_dir or self.cache / "models"
+
+    @property
+    def keys(self) -> Path:
+        """Where the keys of this installation lie."""
+        return self.keys_dir or self.cache / "keys"
 
     @property
     def cache(self) -> Path:

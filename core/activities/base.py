@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self, get_type_hints
@@ -28,60 +29,121 @@ class Limit:
     high: int
     step: int = 1
 
+    def parsed(self, name: str, value: object) -> int:
+        """`value`, or the text of it, as a whole number. Raises Problem."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        try:
+            return int(str(value).strip())
+        except ValueError:
+            raise Problem("problem.setting_type", setting=name, value=str(value)) from None
+
+    def check(self, name: str, value: object) -> None:
+        """Raises Problem where it is not a whole number of the range."""
+        if type(value) is not int:
+            raise Problem("problem.setting_type", setting=name, value=str(value))
+        if not self.low <= value <= self.high:
+            raise Problem(
+                "problem.setting_range", setting=name, value=value, low=self.low, high=self.high
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimit:
+    """A setting that is free text, of at most so many characters and not empty."""
+
+    longest: int
+
+    def parsed(self, name: str, value: object) -> str:
+        return " ".join(str(value).split())
+
+    def check(self, name: str, value: object) -> None:
+        """Raises Problem where it is no text, empty, or too long."""
+        if not isinstance(value, str) or not value.strip():
+            raise Problem("problem.setting_empty", setting=name)
+        if len(value) > self.longest:
+            raise Problem(
+                "problem.setting_too_long", setting=name, length=len(value), longest=self.longest
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A setting that is one of these names."""
+
+    names: tuple[str, ...]
+
+    def parsed(self, name: str, value: object) -> str:
+        return str(value).strip()
+
+    def check(self, name: str, value: object) -> None:
+        """Raises Problem with the names that there are."""
+        if value not in self.names:
+            raise Problem(
+                "problem.setting_choice",
+                setting=name,
+                value=str(value),
+                names=", ".join(self.names),
+            )
+
+
+Rule = Limit | TextLimit | OneOf
+
 
 class ActivitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all settings; a field annotated with a `Limit` is checked on construction."""
+    """Base of all settings; each field carries the rule that it is checked by on construction."""
 
     def __post_init__(self) -> None:
-        for name, limit in self.limits().items():
-            value = getattr(self, name)
-            if type(value) is not int:
-                raise Problem("problem.setting_type", setting=name, value=str(value))
-            if not limit.low <= value <= limit.high:
-                raise Problem(
-                    "problem.setting_range",
-                    setting=name,
-                    value=value,
-                    low=limit.low,
-                    high=limit.high,
-                )
+        for name, rule in self.rules().items():
+            rule.check(name, getattr(self, name))
+
+    @classmethod
+    def rules(cls) -> dict[str, Rule]:
+        """Field name -> its rule, in the order of declaration."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {
+            name: rule
+            for name, hint in hints.items()
+            for rule in getattr(hint, "__metadata__", ())
+            if isinstance(rule, Rule)
+        }
 
     @classmethod
     def limits(cls) -> dict[str, Limit]:
-        """Field name -> its range, in the order of declaration."""
-        hints = get_type_hints(cls, include_extras=True)
-        return {
-            name: limit
-            for name, hint in hints.items()
-            for limit in getattr(hint, "__metadata__", ())
-            if isinstance(limit, Limit)
-        }
+        """Field name -> its range, of the whole-number settings alone."""
+        return {name: rule for name, rule in cls.rules().items() if isinstance(rule, Limit)}
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
         """Settings from untrusted names and values (URL, command line, pipe).
 
-        Raises Problem naming the setting: unknown (with the nearest name), not a whole number, or
-        out of range.
+        Raises Problem naming the setting: unknown (with the nearest name), of the wrong kind, or
+        against its rule.
         """
+        rules = cls.rules()
         for name in values:
-            if name not in cls.__struct_fields__:
-                near = difflib.get_close_matches(name, cls.__struct_fields__, n=1)
+            if name not in rules:
+                near = difflib.get_close_matches(name, rules, n=1)
                 raise Problem(
                     "problem.setting_unknown",
                     setting=name,
-                    near=near[0] if near else ", ".join(cls.__struct_fields__),
+                    near=near[0] if near else ", ".join(rules),
                 )
-        return cls(**{name: _whole_number(name, value) for name, value in values.items()})
+        return cls(**{name: rules[name].parsed(name, value) for name, value in values.items()})
 
 
-def _whole_number(name: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    try:
-        return int(str(value).strip())
-    except ValueError:
-        raise Problem("problem.setting_type", setting=name, value=str(value)) from None
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Jobs of different students that one run may serve at once: as one batch on one model."""
+
+    entry: str  # "module:function" of the generator for several shares; see core.context.Share
+    alike: tuple[str, ...]  # settings that must be equal
+    weight: str  # the setting that counts pictures
+    most: int  # pictures in one run
+
+
+def no_model(_settings: Any) -> tuple[str, int]:
+    return "", 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +158,10 @@ class Activity:
     work: tuple[str, ...]  # settings that its duration grows with, for estimates of the wait
     result: type[msgspec.Struct] = msgspec.Struct  # the shape of its `Result.values`
     recorded: bool = True  # False: too small and too frequent to be kept in the records
+    together: Together | None = None  # None: each job runs by itself
+    # Name and MiB of the model that a job needs in memory, beyond `need_mib`; a worker that holds
+    # it already needs no more for it.
+    model: Callable[[Any], tuple[str, int]] = no_model
 
     def size(self, settings: ActivitySettings) -> float:
         """The amount of work that these settings ask for, in units of the activity's own."""

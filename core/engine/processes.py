@@ -20,7 +20,16 @@ from core.engine.wire import FromWorker, Sender, ToWorker, received_by_engine
 from core.settings import PREFIX, LabSettings
 
 ROOT = Path(__file__).parents[2]  # the folder that holds core/, so that `-m core...` is found
-FOR_WORKERS = ("data_dir", "cache_dir", "offline", "cpu_threads", "sample_seconds")
+FOR_WORKERS = (
+    "data_dir",
+    "cache_dir",
+    "models_dir",
+    "mini_turbo_dir",
+    "prompt_rules",
+    "offline",
+    "cpu_threads",
+    "sample_seconds",
+)
 GOODBYE_SECONDS = 1.0  # from the last word of a worker to the end of its process
 
 log = logging.getLogger(__name__)
