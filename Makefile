@@ -21,7 +21,8 @@ run: venv
 	@exec $(BIN)/streamlit run streamlit_app.py --server.port '$(PORT)' --server.address '$(HOST)'
 
 test: lint browser
-	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/browser
+	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/ui --ignore=tests/browser
+	$(BIN)/pytest -n 2 --dist loadfile tests/ui
 	$(BIN)/pytest tests/browser
 
 lint: venv

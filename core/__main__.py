@@ -10,10 +10,13 @@ import difflib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from core.activities import ACTIVITIES, Activity, ActivitySettings, Limit, activity_named
+from core.activities import ACTIVITIES, Activity, activity_named
+from core.activities.base import DecimalLimit, Limit, OneOf, Rule, TextLimit
 from core.headless import (
     BAD_INPUT,
     FAILED,
@@ -36,6 +39,7 @@ RUN_OPTIONS = {
     "record": "FILE",
     "debug": "",
 }
+BRING = {"image": "FILE"}  # of the activities that look at a picture
 
 
 def main(words: list[str]) -> int:
@@ -74,26 +78,64 @@ def run(words: list[str], say: Texts) -> int:
     if {"--help", "-h"} & set(words):
         print(activity_text(activity, say))
         return FINISHED
-    names = activity.settings.__struct_fields__
-    options = _parsed(words[1:], {**dict.fromkeys(names, "N"), **RUN_OPTIONS})
-    settings = activity.settings.parse({name: options[name] for name in names if name in options})
+    rules = activity.settings.rules()
+    stands_for = {name: _value_word(rule) for name, rule in rules.items()}
+    known = {**stands_for, **(BRING if "picture" in rules else {}), **RUN_OPTIONS}
+    options = _parsed(words[1:], known)
+    values = {name: options[name] for name in rules if name in options}
     _log("debug" in options)
-    return run_activity(
-        activity,
-        settings,
-        LabSettings.load(),
-        device=options.get("device", "auto"),
-        keeping=Keeping(_path(options.get("save")), _path(options.get("record"))),
-        teller=JsonTeller(say) if "json" in options else ScreenTeller(say),
-    )
+    with _brought(options.get("image")) as (folder, name):
+        settings = activity.settings.parse(values | ({"picture": name} if name else {}))
+        return run_activity(
+            activity,
+            settings,
+            LabSettings.load(),
+            device=options.get("device", "auto"),
+            keeping=Keeping(_path(options.get("save")), _path(options.get("record"))),
+            teller=JsonTeller(say) if "json" in options else ScreenTeller(say),
+            brought=folder,
+        )
 
 
-def list_assets(words: list[str], say: Texts) -> int:
-    """Data and models that the lab stands on: which one is in use, where it is, how large."""
-    from core.data.digits import DigitsSource, load_digits
+@contextmanager
+def _brought(image: str | None) -> Iterator[tuple[Path | None, str | None]]:
+    """A picture of the reader's own, put where uploads lie for as long as the run takes, and the
+    name that settings carry. Raises Problem for a file that is no usable picture."""
+    if image is None:
+        yield None, None
+        return
+    from core.data import photos
 
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            data = Path(image).expanduser().read_bytes()
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise Problem("problem.image_unreadable", path=image, reason=reason) from None
+        yield Path(folder), photos.keep_upload(Path(folder), photos.sanitised(data))
+
+
+def show_assets(words: list[str], say: Texts) -> int:
+    """Data and models that the lab stands on: which are in use, where they are; or fetch one."""
+    from core.headless_assets import fetch_asset, models_text
+
+    if words[:1] == ["fetch"]:
+        name, *rest = words[1:] or [""]  # without a name: told which there are
+        options = _parsed(rest, {"accept_licence": "", "debug": ""})
+        _log("debug" in options)
+        accepted = "accept_licence" in options
+        return fetch_asset(name, accepted=accepted, settings=LabSettings.load(), say=say)
     _log("debug" in _parsed(words, {"debug": ""}))
     settings = LabSettings.load()
+    _show_digits(settings, say)
+    print()
+    print(models_text(settings, say))
+    return FINISHED
+
+
+def _show_digits(settings: LabSettings, say: Texts) -> None:
+    from core.data.digits import DigitsSource, load_digits
+
     digits = load_digits(settings)
     place = {
         DigitsSource.FOLDER: settings.data_dir,
@@ -112,13 +154,22 @@ def list_assets(words: list[str], say: Texts) -> int:
     print(f"  {say('cli.asset.digits.licence')}")
     for notice in digits.notices:
         print(say.notice(notice), file=sys.stderr)
-    return FINISHED
+
+
+def check_prompt(words: list[str], say: Texts) -> int:
+    """Exit code 0 for a sentence that may be drawn, 1 for one that may not."""
+    from core.headless_prompt import tell_verdict
+
+    prompt = " ".join(word for word in words if not word.startswith("--"))
+    options = _parsed([word for word in words if word.startswith("--")], {"json": ""})
+    return tell_verdict(prompt, LabSettings.load(), say, as_json="json" in options)
 
 
 COMMANDS: Mapping[str, Callable[[list[str], Texts], int]] = {
     "list": list_activities,
     "run": run,
-    "assets": list_assets,
+    "assets": show_assets,
+    "check-prompt": check_prompt,
 }
 
 
@@ -128,6 +179,8 @@ def help_text(say: Texts) -> str:
         "list": say("cli.help.list"),
         "run ACTIVITY": say("cli.help.run"),
         "assets": say("cli.help.assets"),
+        "assets fetch NAME": say("cli.help.fetch"),
+        "check-prompt TEXT": say("cli.help.check_prompt"),
     }
     options = {
         f"--{name} {value}".strip(): say(f"cli.option.{name}")
@@ -150,24 +203,48 @@ def help_text(say: Texts) -> str:
 
 
 def activity_text(activity: Activity, say: Texts) -> str:
-    """One activity and its settings, each with its range and default."""
+    """One activity and its settings, each with what it takes and its default."""
     defaults = activity.settings()
     settings = {
-        f"--{_dashed(name)} N": _range_text(name, limit, defaults, say)
-        for name, limit in activity.settings.limits().items()
+        f"{_option(name)} {_value_word(rule)}": _rule_text(
+            _meaning(activity, name, say), rule, getattr(defaults, name), say
+        )
+        for name, rule in activity.settings.rules().items()
     }
+    if "picture" in activity.settings.rules():
+        settings["--image FILE"] = say("cli.option.image")
     title = f"{activity.id}: {say(f'cli.activity.{activity.id}')}"
     return "\n".join((title, *_aligned(settings)))
 
 
-def _range_text(name: str, limit: Limit, defaults: ActivitySettings, say: Texts) -> str:
-    return say(
-        "cli.setting",
-        meaning=say(f"cli.setting.{name}"),
-        low=limit.low,
-        high=limit.high,
-        default=getattr(defaults, name),
-    )
+def _meaning(activity: Activity, name: str, say: Texts) -> str:
+    """What a setting means: in this activity, where the name means something else elsewhere."""
+    own = f"cli.setting.{activity.id}.{name}"
+    return say(own) if say.has(own) else say(f"cli.setting.{name}")
+
+
+def _value_word(rule: Rule) -> str:
+    """What stands for the value of a setting."""
+    match rule:
+        case Limit() | DecimalLimit():
+            return "N"
+        case TextLimit():
+            return "TEXT"
+        case OneOf():
+            return "NAME"
+
+
+def _rule_text(meaning: str, rule: Rule, default: float | str, say: Texts) -> str:
+    """What a setting means, what it takes, and what it is when nothing is said."""
+    match rule:
+        case Limit(low, high) | DecimalLimit(low, high):
+            return say("cli.setting", meaning=meaning, low=low, high=high, default=default)
+        case TextLimit(longest):
+            return say("cli.setting_text", meaning=meaning, longest=longest, default=default)
+        case OneOf(names):
+            return say(
+                "cli.setting_choice", meaning=meaning, names=", ".join(names), default=default
+            )
 
 
 def _aligned(pairs: Mapping[str, str]) -> list[str]:

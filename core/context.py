@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.events import Paused
+from core.settings import LabSettings
 
 if TYPE_CHECKING:
     from core.activities import ActivitySettings
@@ -58,6 +59,7 @@ class Context:
     finishing: Callable[[], bool] = never  # True means: end now with the result so far
     paused: Callable[[], bool] = never
     keep: Path | None = None  # this student's own folder, for trained networks; None: keep nothing
+    lab: LabSettings = field(default_factory=LabSettings)  # where models lie, which rules hold
 
     def hold(self) -> Iterator[Paused]:
         """Stand still while the student has paused the run, and say so: `yield from` it between

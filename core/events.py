@@ -14,7 +14,7 @@ import msgspec
 from core.problems import Notice
 from core.telemetry.readings import Absences, Reading, Recording, SummaryRow
 
-PROTOCOL = 2  # raised when an event changes shape; both ends of the pipe must agree
+PROTOCOL = 3  # raised when an event, or an order to run, changes shape: both ends must agree
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):
@@ -53,6 +53,14 @@ class Scored(Event, frozen=True):
     accuracy_real: float  # share of real pictures that D calls real, since the last such event
     accuracy_fake: float  # share of fakes that D calls fake
     images_per_second: float  # training alone, since the last such event
+
+
+class Believed(Event, frozen=True):
+    """A network's belief in the target of an attack, 0 to 1: of the original picture (step 0) or
+    after a step, since the last such event, of which the first was number `first_step`."""
+
+    first_step: int
+    beliefs: tuple[float, ...]
 
 
 class Paused(Event, frozen=True):
@@ -104,6 +112,7 @@ AnyEvent = (
     | Progressed
     | Lost
     | Scored
+    | Believed
     | Paused
     | Drawn
     | Read

@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,16 +26,26 @@ from msgspec.structs import asdict
 from core.activities import (
     Activity,
     ActivitySettings,
+    AttackResult,
+    AttackSweepResult,
     CpuVsGpuResult,
+    DefencesResult,
     DrawResult,
+    EightPicturesResult,
     FeedGpuResult,
+    ImageSpeedResult,
     InsideResult,
+    MakeImagesResult,
+    PictureInsideResult,
     RaceResult,
     TrainGanResult,
+    TransferResult,
 )
+from core.activities.make_images import BlockFacts, ImageMade
 from core.context import Context
 from core.data.digits import Digits, load_digits
 from core.events import AnyEvent, Drawn, Failed, Measured, Progressed, Result, Staged, Stopped
+from core.headless_attack import attack_text
 from core.problems import Notice, Problem
 from core.recordings import replay_of, write_replay
 from core.settings import LabSettings
@@ -201,8 +211,11 @@ def run_activity(
     device: str,
     keeping: Keeping,
     teller: Teller,
+    brought: Path | None = None,
 ) -> int:
     """Run to the end, until interrupted or until it fails. Returns the exit code.
+
+    `brought` is a folder that stands for the student's own, with an upload in it.
 
     Raises Problem for bad input: an unknown device, a place that cannot be written.
     """
@@ -224,7 +237,8 @@ def run_activity(
                 meter=meter,
                 stopped=stopped,
                 digits=functools.cache(lambda: _digits(lab, teller)),
-                keep=keeping.folder,
+                keep=brought or keeping.folder,
+                lab=lab,
             )
             _follow(run, context, teller)
         return _ended(run, keeping, teller)
@@ -301,7 +315,9 @@ def _digits(lab: LabSettings, teller: Teller) -> Digits:
     return digits
 
 
-def result_text(say: Texts, result: Result, activity: Activity) -> list[str]:
+def result_text(  # noqa: PLR0912 (a case an activity)
+    say: Texts, result: Result, activity: Activity
+) -> list[str]:
     """The result as lines for a terminal: the table of the sections, then what was found."""
     lines = _table(say, result.rows) if result.rows else []
     values = msgspec.convert(result.values, activity.result)
@@ -328,6 +344,17 @@ def result_text(say: Texts, result: Result, activity: Activity) -> list[str]:
             lines += _ways(say, values)
         case RaceResult():
             lines += _race(say, values)
+        case MakeImagesResult():
+            lines += ["", *_images(say, values.images), _made_on(say, values)]
+        case EightPicturesResult():
+            lines += ["", *_blocks(say, values.blocks), *_images(say, values.images)]
+            lines.append(_made_on(say, values))
+        case PictureInsideResult():
+            lines += _taken_apart(say, values)
+        case ImageSpeedResult():
+            lines += _rungs(say, values)
+        case AttackResult() | AttackSweepResult() | DefencesResult() | TransferResult():
+            lines += attack_text(say, values)
         case _:
             pass
     return lines
@@ -452,6 +479,65 @@ def _race(say: Texts, values: RaceResult) -> list[str]:
     else:
         line = say("cli.race_won", seconds=values.seconds, **facts)
     return ["", line, say("cli.made_on", device=values.device_name)]
+
+
+def _images(say: Texts, images: Sequence[ImageMade]) -> list[str]:
+    return [
+        say("cli.image", file=image.file, seed=image.seed, time=image.seconds) for image in images
+    ]
+
+
+def _blocks(say: Texts, blocks: Sequence[BlockFacts]) -> list[str]:
+    return [
+        say(
+            "cli.block",
+            name=block.name,
+            kind=block.kind,
+            parameters=block.parameters,
+            memory=block.mib,
+            dtype=block.dtype,
+        )
+        for block in blocks
+    ]
+
+
+def _taken_apart(say: Texts, values: PictureInsideResult) -> list[str]:
+    tokens = " ".join(values.tokens)
+    milliseconds = {name: 1000 * seconds for name, seconds in values.seconds.items()}
+    return [
+        say("cli.tokens", n=len(values.tokens), seats=values.seats, tokens=tokens),
+        *_blocks(say, values.blocks),
+        say("cli.block_seconds", **milliseconds),
+        _made_on(say, values),
+    ]
+
+
+def _rungs(say: Texts, values: ImageSpeedResult) -> list[str]:
+    lines = [
+        say(
+            "cli.rung",
+            way=say(f"part3.rung.{rung.name}"),
+            batch=rung.batch,
+            median=rung.ms_median,
+            low=rung.ms_low,
+            high=rung.ms_high,
+            speed=rung.pictures_per_second,
+            difference=100 * rung.difference,
+        )
+        for rung in values.rungs
+    ]
+    lines += [
+        say("cli.rung_skipped", way=say(f"part3.rung.{name}"), why=say(reason))
+        for name, reason in values.skipped.items()
+    ]
+    return [*lines, _made_on(say, values)]
+
+
+def _made_on(
+    say: Texts,
+    values: MakeImagesResult | EightPicturesResult | PictureInsideResult | ImageSpeedResult,
+) -> str:
+    return say("cli.made_on", device=values.device_name)
 
 
 def _percent(share: float | None) -> float | None:

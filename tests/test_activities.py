@@ -13,6 +13,7 @@ from core.activities import (
     Limit,
     activity_named,
 )
+from core.activities.base import DecimalLimit, OneOf, TextLimit
 from core.problems import Problem
 from core.texts import LANGUAGES, texts
 
@@ -28,25 +29,40 @@ BUILDERS = {
 class Example(ActivitySettings, frozen=True):
     small: Annotated[int, Limit(1, 3)] = 2
     large: Annotated[int, Limit(100, 300, step=50)] = 200
+    words: Annotated[str, TextLimit(10)] = "a cat"
+    model: Annotated[str, OneOf(("little", "big"))] = "little"
+
+
+class Other(str):
+    """Text of a kind of its own, as a parser or a widget may hand over."""
 
 
 @pytest.mark.parametrize("activity", ACTIVITIES.values(), ids=lambda activity: activity.id)
 def test_every_default_lies_within_its_limits(activity):
     settings = activity.settings()
 
-    for name, limit in settings.limits().items():
-        assert limit.low <= getattr(settings, name) <= limit.high
+    for name, rule in settings.rules().items():
+        rule.check(name, getattr(settings, name))  # raises where it does not hold
 
 
 @pytest.mark.parametrize("activity", ACTIVITIES.values(), ids=lambda activity: activity.id)
-def test_every_setting_has_a_limit_that_its_slider_can_reach(activity):
-    assert set(activity.settings.limits()) == set(activity.settings.__struct_fields__)
+def test_every_setting_has_a_rule_and_a_limit_is_reached_by_its_slider(activity):
+    assert set(activity.settings.rules()) == set(activity.settings.__struct_fields__)
     for name, limit in activity.settings.limits().items():
         assert (limit.high - limit.low) % limit.step == 0, name
 
 
 def test_limits_are_listed_in_the_order_of_declaration():
     assert Example.limits() == {"small": Limit(1, 3), "large": Limit(100, 300, step=50)}
+
+
+def test_rules_are_the_limits_and_those_of_text_and_choice():
+    assert Example.rules() == {
+        "small": Limit(1, 3),
+        "large": Limit(100, 300, step=50),
+        "words": TextLimit(10),
+        "model": OneOf(("little", "big")),
+    }
 
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
@@ -102,6 +118,75 @@ def test_a_setting_of_another_kind_is_told():
 
     assert caught.value.notice.key == "problem.setting_type"
     assert caught.value.notice.facts == {"setting": "steps", "value": "1e2"}
+
+
+REFUSED = {
+    "small": ["", "two", 1.5, 2.0, None, [2], {}, b"2", float("nan"), True, 0, 4, "4"],
+    "words": ["", " \n\t", None, 7, 1.5, True, b"a cat", ["a cat"], {}, "x" * 11, "a \udcff cat"],
+    "model": ["", "Big", "little, big", "littl", None, 0, True, b"big", ["big"], {}, ("big",)],
+}
+CASES = [(name, value) for name, values in REFUSED.items() for value in values]
+
+
+@pytest.mark.parametrize("build", [Example.parse, lambda values: Example(**values)])
+@pytest.mark.parametrize(("name", "value"), CASES, ids=repr)
+def test_each_rule_refuses_what_it_should_whatever_its_type(name, value, build):
+    with pytest.raises(Problem) as caught:
+        build({name: value})
+
+    for language in LANGUAGES:
+        assert name in texts(language).notice(caught.value.notice)
+
+
+@pytest.mark.parametrize("value", ["x" * 10, "một áo đỏ", "红色运动鞋", "🎨🎨🎨", Other("a cat")])
+def test_text_of_any_script_up_to_the_limit_is_allowed(value):
+    assert Example.parse({"words": value}).words == value
+
+
+def test_text_is_put_on_one_line_before_it_is_measured():
+    assert Example.parse({"words": "  a  red \n cat "}).words == "a red cat"
+
+
+@pytest.mark.parametrize("value", ["big", " big "])
+def test_a_name_of_the_list_is_allowed(value):
+    assert Example.parse({"model": value}).model == "big"
+
+
+def test_a_wrong_name_is_told_with_those_that_there_are():
+    with pytest.raises(Problem) as caught:
+        Example.parse({"model": "huge"})
+
+    assert caught.value.notice.facts == {
+        "setting": "model",
+        "value": "huge",
+        "names": "little, big",
+    }
+
+
+STRENGTH = DecimalLimit(0.5, 16.0, 0.5)
+
+
+@pytest.mark.parametrize("value", [2, 2.5, "2.5", "2,5", " 16 ", 0.5])
+def test_a_number_with_decimals_is_read_with_point_or_comma(value):
+    number = STRENGTH.parsed("strength", value)
+    STRENGTH.check("strength", number)
+    assert number == float(str(value).replace(",", "."))
+
+
+@pytest.mark.parametrize(
+    "value", ["", "much", None, [], {}, True, float("nan"), float("inf"), "nan", 0, 0.49, "17", -1]
+)
+def test_what_is_no_number_of_the_range_is_refused(value):
+    with pytest.raises(Problem):
+        STRENGTH.check("strength", STRENGTH.parsed("strength", value))
+    with pytest.raises(Problem):
+        STRENGTH.check("strength", value)
+
+
+def test_text_and_choice_hold_on_the_way_through_a_pipe():
+    for wrong in ({"words": ""}, {"model": "huge"}):
+        with pytest.raises((Problem, msgspec.ValidationError)):
+            msgspec.json.decode(msgspec.json.encode(wrong), type=Example)
 
 
 @pytest.mark.parametrize(("name", "near"), [("step", "steps"), ("xyz", "steps, seed")])

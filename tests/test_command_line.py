@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import psutil
 import pytest
 
-from core.__main__ import main
-from core.activities import ACTIVITIES, CpuVsGpuResult
+from core.__main__ import activity_text, main
+from core.activities import ACTIVITIES, ActivitySettings, CpuVsGpuResult, Limit
+from core.activities.base import DecimalLimit, OneOf, TextLimit
 from core.events import Result
 from core.headless import result_text
 from core.recordings import replays
@@ -205,17 +208,52 @@ def test_without_a_command_there_is_help(words, capsys):
         assert word in out
 
 
+def told_of(rule):
+    """What a reader has to know to keep to a rule."""
+    match rule:
+        case Limit(low, high) | DecimalLimit(low, high):
+            return low, high
+        case TextLimit(longest):
+            return (longest,)
+        case OneOf(names):
+            return names
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_help_of_an_activity_tells_text_and_choices_with_their_defaults(language, monkeypatch):
+    class Settings(ActivitySettings, frozen=True):
+        prompt: Annotated[str, TextLimit(300)] = "a red shoe"
+        model: Annotated[str, OneOf(("little", "big"))] = "little"
+
+    activity = dataclasses.replace(ACTIVITIES["cpu-vs-gpu"], settings=Settings)
+    _, prompt, model = activity_text(activity, texts(language)).splitlines()
+    assert "--prompt TEXT" in prompt
+    assert "300" in prompt
+    assert "a red shoe" in prompt
+    assert "--model NAME" in model
+    assert "little, big" in model
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_setting_that_means_something_else_in_an_activity_is_told_so_there(language):
+    say = texts(language)
+    pictures = activity_text(ACTIVITIES["make-images"], say)
+    assert say("cli.setting.make-images.steps") in pictures
+    assert say("cli.setting.steps") not in pictures
+    assert say("cli.setting.steps") in activity_text(ACTIVITIES["cpu-vs-gpu"], say)
+
+
 def test_list_shows_every_setting_with_range_and_default(capsys):
     assert main(["list", "--lang", "en"]) == 0
     told = capsys.readouterr().out.split("\n\n")  # an activity each
     for activity, out in zip(ACTIVITIES.values(), told, strict=True):
         assert out.startswith(f"{activity.id}:")
-        for name, limit in activity.settings.limits().items():
+        for name, rule in activity.settings.rules().items():
             option = f"--{name.replace('_', '-')} "
             (line,) = [line for line in out.splitlines() if option in line]
             default = getattr(activity.settings(), name)
-            for number in (limit.low, limit.high, default):
-                assert texts("en").number(number) in line
+            for fact in (*told_of(rule), default):
+                assert (fact if isinstance(fact, str) else texts("en").number(fact)) in line
 
 
 def test_assets_says_which_digits_are_in_use_and_where(capsys):
@@ -312,3 +350,31 @@ def test_drawing_without_anything_trained_is_told_in_one_sentence(tmp_path):
     assert process.returncode == 1
     assert process.stdout == ""
     assert process.stderr.splitlines()[-1] == texts("en")("problem.nothing_trained")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "decision", "code"),
+    [("a computing class", "allow", 0), ("a license", "ask", 1), ("p u t i n", "refuse", 1)],
+)
+def test_check_prompt_tells_the_verdict_and_the_rule_that_decided(prompt, decision, code, capsys):
+    assert main(["check-prompt", prompt, "--json"]) == code
+    line = json.loads(capsys.readouterr().out)
+    assert (line["event"], line["prompt"], line["decision"]) == ("result", prompt, decision)
+    assert all((line[fact] is None) == (code == 0) for fact in ("rule", "kind", "step", "reason"))
+    assert main(["check-prompt", *prompt.split(), "--lang=en"]) == code
+    out = capsys.readouterr().out
+    assert texts("en")(f"safety.decision.{decision}") in out
+    assert (line["rule"] or "") in out
+
+
+def test_check_prompt_without_a_word_is_bad_input(capsys):
+    for words in ([], ["!?"]):
+        assert main(["check-prompt", *words, "--lang=en"]) == 2
+        assert capsys.readouterr().err.strip() == texts("en")("problem.prompt_missing")
+
+
+def test_check_prompt_tells_of_a_broken_file_and_goes_on(tmp_path, monkeypatch, capsys):
+    (tmp_path / "rules.toml").write_text("allow = [", "utf-8")
+    monkeypatch.setenv("LAB_PROMPT_RULES", str(tmp_path / "rules.toml"))
+    assert main(["check-prompt", "obama"]) == 1
+    assert str(tmp_path / "rules.toml") in capsys.readouterr().err

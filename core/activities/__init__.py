@@ -8,6 +8,24 @@ from __future__ import annotations
 
 import difflib
 
+from core.activities.attack import (
+    ATTACK,
+    ATTACK_SWEEP,
+    DEFENCES,
+    TRANSFER,
+    AttackResult,
+    AttackSettings,
+    AttackSweepResult,
+    AttackSweepSettings,
+    DefenceOutcome,
+    DefencesResult,
+    DefencesSettings,
+    Seen,
+    SweepPoint,
+    TransferCell,
+    TransferResult,
+    TransferSettings,
+)
 from core.activities.base import Activity, ActivitySettings, Lane, Limit
 from core.activities.cpu_vs_gpu import (
     CPU_VS_GPU,
@@ -24,6 +42,20 @@ from core.activities.feed_gpu import (
     RaceResult,
     RaceSettings,
     WayResult,
+)
+from core.activities.make_images import (
+    EIGHT_PICTURES,
+    IMAGE_SPEED,
+    MAKE_IMAGES,
+    PICTURE_INSIDE,
+    EightPicturesResult,
+    EightPicturesSettings,
+    ImageSpeedResult,
+    ImageSpeedSettings,
+    MakeImagesResult,
+    MakeImagesSettings,
+    PictureInsideResult,
+    PictureInsideSettings,
 )
 from core.activities.train_gan import (
     DRAW_DIGITS,
@@ -44,31 +76,66 @@ __all__ = [
     "ACTIVITIES",
     "Activity",
     "ActivitySettings",
+    "AttackResult",
+    "AttackSettings",
+    "AttackSweepResult",
+    "AttackSweepSettings",
     "ComputeTime",
     "CpuVsGpuResult",
     "CpuVsGpuSettings",
+    "DefenceOutcome",
+    "DefencesResult",
+    "DefencesSettings",
     "DrawResult",
     "DrawSettings",
+    "EightPicturesResult",
+    "EightPicturesSettings",
     "EpochResult",
     "FeedGpuResult",
     "FeedGpuSettings",
+    "ImageSpeedResult",
+    "ImageSpeedSettings",
     "InsideResult",
     "InsideSettings",
     "Lane",
     "LayerMaps",
     "Limit",
+    "MakeImagesResult",
+    "MakeImagesSettings",
+    "PictureInsideResult",
+    "PictureInsideSettings",
     "RaceResult",
     "RaceSettings",
+    "Seen",
     "Speedup",
+    "SweepPoint",
     "TrainGanResult",
     "TrainGanSettings",
+    "TransferCell",
+    "TransferResult",
+    "TransferSettings",
     "WayResult",
     "activity_named",
 ]
 
 ACTIVITIES: dict[str, Activity] = {
     activity.id: activity
-    for activity in (CPU_VS_GPU, TRAIN_GAN, DRAW_DIGITS, LOOK_INSIDE, FEED_GPU, RACE)
+    for activity in (
+        CPU_VS_GPU,
+        TRAIN_GAN,
+        DRAW_DIGITS,
+        LOOK_INSIDE,
+        FEED_GPU,
+        RACE,
+        MAKE_IMAGES,
+        EIGHT_PICTURES,
+        PICTURE_INSIDE,
+        IMAGE_SPEED,
+        ATTACK,
+        ATTACK_SWEEP,
+        DEFENCES,
+        TRANSFER,
+    )
 }
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, cast, get_type_hints
 
 import msgspec
 
@@ -49,18 +49,52 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class DecimalLimit:
+    """The allowed range of one setting that may have decimals, and the step of its slider."""
+
+    low: float
+    high: float
+    step: float
+
+    def parsed(self, name: str, value: object) -> float:
+        """`value`, or the text of it, as a number; a decimal comma is read too. Raises Problem."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        try:
+            return float(str(value).strip().replace(",", "."))
+        except ValueError:
+            raise Problem("problem.setting_number", setting=name, value=str(value)) from None
+
+    def check(self, name: str, value: object) -> None:
+        """Raises Problem where it is not a number of the range."""
+        if type(value) not in (int, float):
+            raise Problem("problem.setting_number", setting=name, value=str(value))
+        if not self.low <= cast(float, value) <= self.high:  # "nan" ends here as well
+            raise Problem(
+                "problem.setting_range",
+                setting=name,
+                value=cast(float, value),
+                low=self.low,
+                high=self.high,
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class TextLimit:
     """A setting that is free text, of at most so many characters and not empty."""
 
     longest: int
 
     def parsed(self, name: str, value: object) -> str:
-        return " ".join(str(value).split())
+        """`value` on one line; what is no text becomes none, which `check` refuses."""
+        return " ".join(value.split()) if isinstance(value, str) else ""
 
     def check(self, name: str, value: object) -> None:
-        """Raises Problem where it is no text, empty, or too long."""
+        """Raises Problem where it is no text, empty, garbled, or too long."""
         if not isinstance(value, str) or not value.strip():
             raise Problem("problem.setting_empty", setting=name)
+        if any("\ud800" <= character <= "\udfff" for character in value):  # half a character
+            raise Problem("problem.setting_garbled", setting=name)
         if len(value) > self.longest:
             raise Problem(
                 "problem.setting_too_long", setting=name, length=len(value), longest=self.longest
@@ -87,7 +121,7 @@ class OneOf:
             )
 
 
-Rule = Limit | TextLimit | OneOf
+Rule = Limit | DecimalLimit | TextLimit | OneOf
 
 
 class ActivitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

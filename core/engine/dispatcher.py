@@ -2,22 +2,28 @@
 
 `Dispatcher.handle(stimulus, now)` takes what has happened and answers with what is to be done.
 Processes, pipes and clocks live in `core.engine.local`; a test is stimulus in, decisions out.
+Beside it: `turns` (whose turn it is, who rides along), `memory` (of the cards), `estimates`.
 
 A job is *queued* until an idle worker of its lane gets it, then *running*, *stopping* once somebody
-asked it to end, and forgotten when it is settled. A worker is *starting* until it says hello, then
-*idle* or *busy*, and *leaving* once it was told to go; a lost worker is forgotten.
+asked it to end, and forgotten when it is settled. A worker serves one run at a time, of one job or
+of several that go together. It is *starting* until it says hello, then *idle* or *busy*, and
+*leaving* once it was told to go; a lost worker is forgotten.
+
+A run of several jobs that loses its worker harms nobody but who caused it: its unfinished jobs are
+queued again, each to run alone. A job that loses its worker while alone has failed.
 `now` is a monotonic clock in seconds.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
-from statistics import median
 
 from core.activities import Lane
+from core.engine.estimates import Durations, Outlook
+from core.engine.memory import SHOWN_SECONDS, Memory, needed_mib
+from core.engine.state import Job, Run, Worker, WorkerState
 from core.engine.stimuli import (
     AskToStop,
     CancelAsked,
@@ -25,8 +31,9 @@ from core.engine.stimuli import (
     JobEnded,
     KillWorker,
     MemorySeen,
+    Requeue,
     RetireWorker,
-    RunJob,
+    RunJobs,
     Settle,
     StartWorker,
     Stimulus,
@@ -37,6 +44,7 @@ from core.engine.stimuli import (
     WorkerLost,
     WorkerReady,
 )
+from core.engine.turns import fair_order, runs
 from core.engine.view import JobState
 from core.problems import Notice, Problem
 
@@ -46,57 +54,8 @@ CPU = "cpu"
 START_SECONDS = 120.0  # a worker's start: importing torch from a cold, slow disk
 STOP_SECONDS = 3.0  # between asking a job to stop and ending its worker
 SILENCE_SECONDS = 60.0  # a busy worker reports several times a second; this one hangs
-SETTLING_SECONDS = 10.0  # until a job's memory shows in the card's own figure
 BLINK_SECONDS = 5.0  # ticks come every quarter second; a longer gap means that the server slept
 FAILED_STARTS = 3  # in a row, then the lane gives up and says so
-HISTORY = 20  # durations kept of each activity
-
-
-# --- what is known -------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Job:
-    job: str
-    student: str
-    activity: str
-    lane: Lane
-    need_mib: int
-    size: float
-    turn: int  # order of submission
-    state: JobState = JobState.QUEUED
-    worker: str = ""
-    device: str = ""
-    started: float = 0.0
-    stop_asked: float = 0.0
-    expected_end: float | None = None
-    why_stopped: Notice | None = None  # set where the engine, not a person, asked
-
-
-class _WorkerState(StrEnum):
-    STARTING = "starting"
-    IDLE = "idle"
-    BUSY = "busy"
-    LEAVING = "leaving"
-
-
-@dataclass(slots=True)
-class _Worker:
-    worker: str
-    device: str
-    lane: Lane
-    state: _WorkerState
-    since: float  # when it entered this state
-    heard: float
-    job: str | None = None
-    verdict: Notice | None = None  # why the engine ends it, where it does
-
-
-@dataclass(slots=True)
-class _Device:
-    name: str
-    free_mib: float | None = None  # None: not a card, or one whose memory cannot be read
-    total_mib: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,42 +74,34 @@ class Caps:
         return self.train_slots if lane is Lane.TRAIN else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """Where a queued job stands: 1 = next. `wait_seconds` is None while nothing is known."""
-
-    place: int
-    wait_seconds: float | None
-    needs_memory: bool  # next in turn, but no card has room for it now
-
-
 @dataclass(slots=True)
 class Dispatcher:
     """The state of all jobs and workers, changed by `handle` alone."""
 
     devices: tuple[str, ...] = (CPU,)
     caps: Caps = field(default_factory=Caps)
-    _jobs: dict[str, _Job] = field(default_factory=dict)
-    _workers: dict[str, _Worker] = field(default_factory=dict)
-    _devices: dict[str, _Device] = field(default_factory=dict)
+    _jobs: dict[str, Job] = field(default_factory=dict)
+    _workers: dict[str, Worker] = field(default_factory=dict)
+    _memory: Memory = field(init=False)
+    _durations: Durations = field(default_factory=Durations)
+    _queues: dict[Lane, list[list[Job]]] = field(default_factory=dict)  # as `_queued` found them
     _seen: dict[str, float] = field(default_factory=dict)
     _last_turn: dict[str, float] = field(default_factory=dict)
-    _durations: dict[str, deque[float]] = field(default_factory=dict)
     _failed_starts: Counter[Lane] = field(default_factory=Counter)
     _submissions: int = 0
     _starts: int = 0
     _last_tick: float | None = None
 
     def __post_init__(self) -> None:
-        self._devices = {name: _Device(name) for name in self.devices}
+        self._memory = Memory(self.devices, self._workers)
 
     # --- questions ---
 
     def unfinished(self, student: str | None = None) -> list[str]:
-        """Jobs not settled yet, of one student or of all: running ones, then in fair order."""
-        jobs = [j for j in self._jobs.values() if j.state is not JobState.QUEUED]
-        jobs.sort(key=lambda j: j.started)
-        jobs += [j for lane in Lane for j in self._fair_order(lane)]
+        """Jobs not settled yet, of one student or of all: running ones, then as they will run."""
+        running = sorted((run for lane in Lane for run in self._running(lane)), key=_started)
+        jobs = [job for run in running for job in run.jobs]
+        jobs += [job for lane in Lane for queued in self._queued(lane) for job in queued]
         return [j.job for j in jobs if student in (None, j.student)]
 
     def unfinished_of(self, student: str, activity: str) -> str | None:
@@ -167,7 +118,9 @@ class Dispatcher:
     def worker_of(self, job: str) -> str | None:
         """The worker that runs this job and was not asked to stop it."""
         known = self._jobs.get(job)
-        return known.worker if known is not None and known.state is JobState.RUNNING else None
+        if known is None or known.run is None or known.state is not JobState.RUNNING:
+            return None
+        return known.run.worker
 
     def check_room(self, student: str) -> None:
         """Raises Problem where one more job of this student would be over a cap."""
@@ -179,20 +132,15 @@ class Dispatcher:
             raise Problem("problem.queue_full", limit=self.caps.queue_limit)
 
     def outlooks(self, now: float) -> dict[str, Outlook]:
-        """Place and estimated wait of every queued job."""
+        """Place and estimated wait of every queued job. Cheap: viewers ask every second."""
         found: dict[str, Outlook] = {}
         for lane in Lane:
-            free_at = self._slots_free_at(lane, now)
-            for place, job in enumerate(self._fair_order(lane), start=1):
-                slot = min(range(len(free_at)), key=lambda i: (free_at[i] is None, free_at[i] or 0))
-                begins = free_at[slot]
-                found[job.job] = Outlook(
-                    place=place,
-                    wait_seconds=None if begins is None else max(0.0, begins - now),
-                    needs_memory=place == 1 and self._has_slot(lane) and not self._room(job, now),
-                )
-                takes = self._estimate(job)
-                free_at[slot] = None if begins is None or takes is None else begins + takes
+            queued = self._queued(lane)
+            waits = self._durations.waits(queued, self._running(lane), self._slots(lane), now)
+            for place, (jobs, wait) in enumerate(zip(queued, waits, strict=True), start=1):
+                needs_memory = place == 1 and self._needs_memory(jobs[0], now)
+                outlook = Outlook(place, wait, needs_memory)
+                found |= {job.job: outlook for job in jobs}
         return found
 
     # --- the one way in ---
@@ -209,19 +157,22 @@ class Dispatcher:
                 self._ready(stimulus.worker, now)
             case WorkerHeard():
                 self._hear(stimulus, now)
+                return []  # as often as steps are done; changes nobody's turn
             case JobEnded():
                 decisions += self._job_ended(stimulus, now)
             case WorkerLost():
                 decisions += self._worker_lost(stimulus, now)
             case StudentSeen():
                 self._seen[stimulus.student] = now
+                return []
             case MemorySeen():
-                card = self._devices.get(stimulus.device)
-                if card is not None:
-                    card.free_mib, card.total_mib = stimulus.free_mib, stimulus.total_mib
+                self._memory.see(stimulus.device, stimulus.free_mib, stimulus.total_mib)
             case Ticked():
                 decisions += self._tick(now)
-        return decisions + self._schedule(now)
+        self._queues.clear()
+        decisions += self._schedule(now)
+        self._queues.clear()
+        return decisions
 
     # --- jobs ---
 
@@ -231,14 +182,17 @@ class Dispatcher:
         self._submissions += 1
         self._seen[asked.student] = now
         self._failed_starts[asked.lane] = 0  # a new wish is worth a new try
-        self._jobs[asked.job] = _Job(
+        self._jobs[asked.job] = Job(
             job=asked.job,
             student=asked.student,
             activity=asked.activity,
             lane=asked.lane,
             need_mib=asked.need_mib,
+            model=asked.model,
+            model_mib=asked.model_mib,
             size=max(asked.size, 1e-9),
             turn=self._submissions,
+            batch=asked.batch,
         )
 
     def _stop(self, name: str, now: float, why: Notice | None = None) -> list[Decision]:
@@ -246,12 +200,12 @@ class Dispatcher:
         if job is None or job.state is JobState.STOPPING:
             return []
         job.why_stopped = why
-        if job.state is JobState.QUEUED:
+        if job.run is None:
             return [self._settle_stopped(job)]
         job.state, job.stop_asked = JobState.STOPPING, now
-        return [AskToStop(job.worker, job.job)]
+        return [AskToStop(job.run.worker, job.job)]
 
-    def _settle_stopped(self, job: _Job) -> Settle:
+    def _settle_stopped(self, job: Job) -> Settle:
         del self._jobs[job.job]
         if job.why_stopped is None:
             return Settle(job.job, JobState.STOPPED)
@@ -262,24 +216,33 @@ class Dispatcher:
         return self._jobs[job].why_stopped if job in self._jobs else None
 
     def _job_ended(self, ended: JobEnded, now: float) -> list[Decision]:
-        worker = self._workers.get(ended.worker)
         job = self._jobs.pop(ended.job, None)
-        if job is not None and ended.finished:
-            kept = self._durations.setdefault(job.activity, deque(maxlen=HISTORY))
-            kept.append((now - job.started) / job.size)
-        if worker is None or worker.job != ended.job:
+        worker = self._workers.get(ended.worker)
+        if job is None or worker is None or job.run is None or job.run is not worker.run:
             return []
-        worker.job, worker.heard = None, now
-        worker.state = _WorkerState.IDLE if ended.healthy else _WorkerState.LEAVING
-        worker.since = now
-        return [] if ended.healthy else [RetireWorker(worker.worker)]
+        run = job.run
+        run.jobs.remove(job)
+        run.finished = run.finished and ended.finished
+        worker.heard = now
+        if ended.finished and job.model:
+            worker.model, worker.model_mib = job.model, job.model_mib
+        if not run.jobs:
+            worker.run = None
+            worker.enter(WorkerState.IDLE, now)
+            if run.finished:
+                self._durations.learn(run, now)
+        if ended.healthy:
+            return []
+        worker.enter(WorkerState.LEAVING, now)
+        return [RetireWorker(worker.worker)]
 
     # --- workers ---
 
     def _ready(self, name: str, now: float) -> None:
         worker = self._workers.get(name)
-        if worker is not None and worker.state is _WorkerState.STARTING:
-            worker.state, worker.since, worker.heard = _WorkerState.IDLE, now, now
+        if worker is not None and worker.state is WorkerState.STARTING:
+            worker.enter(WorkerState.IDLE, now)
+            worker.heard = now
             self._failed_starts[worker.lane] = 0
 
     def _hear(self, heard: WorkerHeard, now: float) -> None:
@@ -287,29 +250,36 @@ class Dispatcher:
         if worker is None:
             return
         worker.heard = now
-        if worker.job is not None and heard.seconds_left is not None:
-            self._jobs[worker.job].expected_end = now + heard.seconds_left
+        job = self._jobs.get(heard.job)
+        if job is not None and job.run is not None and heard.seconds_left is not None:
+            job.expected_end = now + heard.seconds_left
 
     def _worker_lost(self, lost: WorkerLost, now: float) -> list[Decision]:
         worker = self._workers.pop(lost.worker, None)
         if worker is None:
             return []
-        if worker.state is _WorkerState.STARTING:
+        if worker.state is WorkerState.STARTING:
             return self._start_failed(worker.lane)
-        job = self._jobs.get(worker.job or "")
-        if job is None:
-            return []
+        return [self._lost_with(worker, job, killed=lost.killed) for job in worker.jobs]
+
+    def _lost_with(self, worker: Worker, job: Job, *, killed: bool) -> Decision:
+        """What becomes of a job whose worker is gone."""
         if job.state is JobState.STOPPING:
-            return [self._settle_stopped(job)]
+            return self._settle_stopped(job)
+        if job.run is not None and job.run.several:
+            job.state, job.run, job.expected_end = JobState.QUEUED, None, None
+            job.batch = None  # alone from now on: if it was to blame, it fails by itself
+            self._last_turn.pop(job.student, None)  # a lost try was no turn
+            return Requeue(job.job)
         del self._jobs[job.job]
-        key = "problem.worker_killed" if lost.killed else "problem.worker_died"
-        return [Settle(job.job, JobState.FAILED, worker.verdict or Notice(key))]
+        key = "problem.worker_killed" if killed else "problem.worker_died"
+        return Settle(job.job, JobState.FAILED, worker.verdict or Notice(key))
 
     def _start_failed(self, lane: Lane) -> list[Decision]:
         self._failed_starts[lane] += 1
         if self._failed_starts[lane] < FAILED_STARTS:
             return []
-        waiting = self._fair_order(lane)
+        waiting = [j for j in self._jobs.values() if j.lane is lane and j.run is None]
         for job in waiting:
             del self._jobs[job.job]
         problem = Notice("problem.worker_cannot_start")
@@ -323,7 +293,7 @@ class Dispatcher:
         for job in list(self._jobs.values()):
             if now - self._seen.get(job.student, now) > self.caps.grace_seconds:
                 decisions += self._stop(job.job, now, Notice("problem.browser_gone"))
-            elif job.state is JobState.RUNNING and now - job.started > self.caps.job_seconds:
+            elif job.run is not None and now - job.run.started > self.caps.job_seconds:
                 limit = round(self.caps.job_seconds / 60)
                 decisions += self._stop(
                     job.job, now, Notice("problem.job_too_long", {"minutes": limit})
@@ -348,165 +318,173 @@ class Dispatcher:
         for worker in self._workers.values():
             worker.heard += asleep
             worker.since += asleep
+            if worker.run is not None:
+                worker.run.started += asleep
         for job in self._jobs.values():
-            job.started += asleep
             job.stop_asked += asleep
 
-    def _watch(self, worker: _Worker, now: float) -> list[Decision]:
-        job = self._jobs.get(worker.job or "")
+    def _watch(self, worker: Worker, now: float) -> list[Decision]:
         match worker.state:
-            case _WorkerState.STARTING if now - worker.since > START_SECONDS:
+            case WorkerState.STARTING if now - worker.since > START_SECONDS:
                 return [KillWorker(worker.worker)]
-            case _WorkerState.LEAVING if now - worker.since > STOP_SECONDS:
+            case WorkerState.LEAVING if now - worker.since > STOP_SECONDS:
                 return [KillWorker(worker.worker)]
-            case _WorkerState.BUSY if now - worker.heard > SILENCE_SECONDS:
+            case WorkerState.BUSY if now - worker.heard > SILENCE_SECONDS:
                 worker.verdict = Notice("problem.worker_silent")
                 return [KillWorker(worker.worker)]
-            case _WorkerState.BUSY if job is not None and job.state is JobState.STOPPING:
-                return [KillWorker(worker.worker)] if now - job.stop_asked > STOP_SECONDS else []
-            case _WorkerState.IDLE if now - worker.since > self.caps.idle_seconds:
-                worker.state, worker.since = _WorkerState.LEAVING, now
-                return [RetireWorker(worker.worker)]
+            case WorkerState.BUSY if any(_disobeys(job, now) for job in worker.jobs):
+                return [KillWorker(worker.worker)]
+            case WorkerState.IDLE if now - worker.since > self.caps.idle_seconds:
+                return [self._retire(worker, now)]
         return []
+
+    def _retire(self, worker: Worker, now: float) -> RetireWorker:
+        worker.enter(WorkerState.LEAVING, now)
+        return RetireWorker(worker.worker)
 
     # --- turns and places ---
 
-    def _fair_order(self, lane: Lane) -> list[_Job]:
-        """Queued jobs in the order of their turn: first who has least running, then who waited
-        longest since their last turn, then who came first. As if each had begun in that order."""
-        waiting = sorted(
-            (j for j in self._jobs.values() if j.lane is lane and j.state is JobState.QUEUED),
-            key=lambda j: j.turn,
-        )
-        running = Counter(
-            j.student
-            for j in self._jobs.values()
-            if j.lane is lane and j.state is not JobState.QUEUED
-        )
-        last = dict(self._last_turn)
-        latest = max(last.values(), default=0.0)
-        ordered: list[_Job] = []
-        while waiting:
-            chosen = min(
-                waiting, key=lambda j: (running[j.student], last.get(j.student, -1.0), j.turn)
-            )
-            waiting.remove(chosen)
-            ordered.append(chosen)
-            running[chosen.student] += 1
-            latest += 1.0
-            last[chosen.student] = latest
-        return ordered
+    def _queued(self, lane: Lane) -> list[list[Job]]:
+        """The runs that the lane's queue will make, the next one first."""
+        if lane not in self._queues:
+            mine = [job for job in self._jobs.values() if job.lane is lane]
+            queued = [job for job in mine if job.run is None]
+            running = Counter(job.student for job in mine if job.run is not None)
+            self._queues[lane] = runs(fair_order(queued, running, self._last_turn))
+        return self._queues[lane]
 
     def _schedule(self, now: float) -> list[Decision]:
-        decisions: list[Decision] = []
+        decisions = self._refuse_too_big()
         for lane in Lane:
-            unserved: list[_Job] = []
-            for job in self._fair_order(lane):
-                if self._too_big(job):
-                    del self._jobs[job.job]
-                    need = Notice("problem.card_too_small", {"need_mib": job.need_mib})
-                    decisions.append(Settle(job.job, JobState.FAILED, need))
-                    continue
-                worker = self._best_idle(job, now)
+            unserved: list[Job] = []  # the next in turn of each run that finds no worker
+            for jobs in self._queued(lane):
+                worker = self._best_idle(jobs[0], now)
                 if worker is not None and not unserved:  # nobody overtakes who waits for memory
-                    decisions.append(self._assign(job, worker, now))
+                    decisions.append(self._assign(jobs, worker, now))
                 else:
-                    unserved.append(job)
-            if self._failed_starts[lane] < FAILED_STARTS:
-                decisions += self._start_workers(lane, unserved, now)
+                    unserved.append(jobs[0])
+            if unserved:
+                decisions += self._make_room(unserved[0], now)
+                if self._failed_starts[lane] < FAILED_STARTS:
+                    decisions += self._start_workers(lane, unserved, now)
         return decisions
 
-    def _assign(self, job: _Job, worker: _Worker, now: float) -> RunJob:
-        job.state, job.worker, job.device, job.started = (
-            JobState.RUNNING,
-            worker.worker,
-            worker.device,
-            now,
-        )
-        worker.state, worker.job, worker.since, worker.heard = _WorkerState.BUSY, job.job, now, now
-        self._last_turn[job.student] = now
-        return RunJob(worker.worker, job.job, worker.device)
+    def _refuse_too_big(self) -> list[Decision]:
+        too_big = [j for j in self._jobs.values() if j.run is None and self._memory.too_big(j)]
+        for job in too_big:
+            del self._jobs[job.job]
+        return [
+            Settle(
+                job.job,
+                JobState.FAILED,
+                Notice("problem.card_too_small", {"need_mib": needed_mib(job)}),
+            )
+            for job in too_big
+        ]
 
-    def _start_workers(self, lane: Lane, unserved: list[_Job], now: float) -> Iterator[Decision]:
-        coming = sum(
-            w.lane is lane and w.state is _WorkerState.STARTING for w in self._workers.values()
+    def _assign(self, jobs: list[Job], worker: Worker, now: float) -> RunJobs:
+        first = jobs[0]
+        run = Run(
+            worker=worker.worker,
+            device=worker.device,
+            jobs=jobs,
+            started=now,
+            need_mib=needed_mib(first, worker),
+            activity=first.activity,
+            size=sum(job.size for job in jobs),
+            several=len(jobs) > 1,
         )
-        for job in unserved[coming:]:
+        for job in jobs:
+            job.state, job.run = JobState.RUNNING, run
+            self._last_turn[job.student] = now
+        worker.run, worker.heard, worker.used = run, now, True
+        worker.enter(WorkerState.BUSY, now)
+        if first.model and first.model != worker.model:
+            worker.model, worker.model_mib = "", 0  # what it held may go; what comes is not sure
+        return RunJobs(worker.worker, tuple(job.job for job in jobs), worker.device)
+
+    def _start_workers(self, lane: Lane, unserved: list[Job], now: float) -> Iterator[Decision]:
+        for job in unserved[self._coming(lane) :]:
             device = self._best_device(job, now)
             if device is None:
                 return
             self._starts += 1
             name = f"{lane}-{self._starts}"
-            self._workers[name] = _Worker(name, device, lane, _WorkerState.STARTING, now, now)
+            self._workers[name] = Worker(name, device, lane, WorkerState.STARTING, now, now)
             yield StartWorker(name, device, lane)
 
-    def _best_device(self, job: _Job, now: float) -> str | None:
+    def _make_room(self, job: Job, now: float) -> list[Decision]:
+        """Retire idle workers whose memory the next job waits for, once that is sure: a worker that
+        ended its run just now may have given the memory back, unseen as yet."""
+        if self._coming(job.lane) or self._best_device(job, now) is not None:
+            return []
+        idle = [w for lane in Lane for w in self._idle(lane) if now - w.since > SHOWN_SECONDS]
+        return [self._retire(w, now) for w in idle if self._in_the_way(w, job, now)]
+
+    def _in_the_way(self, worker: Worker, job: Job, now: float) -> bool:
+        """Whether this idle worker should give its memory back to the next job of a lane.
+
+        One of the job's own lane cannot serve it, so it serves nobody until the job had its turn; a
+        fresh one would get no more room, so it stays. One of the other lane is of use to others:
+        it goes only where its model is what the job lacks.
+        """
+        if worker.lane is job.lane:
+            return worker.used
+        return (
+            bool(worker.model)
+            and not self._memory.fits(job, worker.device, now)
+            and self._memory.fits_once_gone(job, worker, now)
+            and self._has_place(job.lane, worker.device)
+        )
+
+    def _has_place(self, lane: Lane, device: str) -> bool:
+        """Whether a worker of the lane is idle on the device or could be started there."""
+        here = [w for w in self._workers.values() if w.lane is lane and w.device == device]
+        return len(here) < self.caps.slots(lane) or any(w.state is WorkerState.IDLE for w in here)
+
+    def _best_device(self, job: Job, now: float) -> str | None:
         """Of the devices with a free slot and room for the job: fewest workers, most memory."""
         count = Counter(w.device for w in self._workers.values() if w.lane is job.lane)
         slots = self.caps.slots(job.lane)
-        open_ = [d for d in self._devices if count[d] < slots and self._fits(job, d, now)]
-        return max(open_, key=lambda d: (-count[d], self._free_mib(d, now) or 0.0), default=None)
-
-    def _idle(self, lane: Lane) -> list[_Worker]:
-        return [
-            w for w in self._workers.values() if w.lane is lane and w.state is _WorkerState.IDLE
-        ]
-
-    def _has_slot(self, lane: Lane) -> bool:
-        """Whether a worker of the lane is idle or could be started somewhere."""
-        workers = sum(w.lane is lane for w in self._workers.values())
-        return bool(self._idle(lane)) or workers < self.caps.slots(lane) * len(self._devices)
-
-    def _best_idle(self, job: _Job, now: float) -> _Worker | None:
-        fitting = [w for w in self._idle(job.lane) if self._fits(job, w.device, now)]
-        return max(fitting, key=lambda w: self._free_mib(w.device, now) or 0.0, default=None)
-
-    # --- memory ---
-
-    def _free_mib(self, device: str, now: float) -> float | None:
-        """What the driver says is free, less what jobs that began just now will still take."""
-        free = self._devices[device].free_mib
-        if free is None:
-            return None
-        fresh = (
-            j.need_mib
-            for j in self._jobs.values()
-            if j.device == device and now - j.started < SETTLING_SECONDS
+        open_ = [d for d in self.devices if count[d] < slots and self._memory.fits(job, d, now)]
+        return max(
+            open_, key=lambda d: (-count[d], self._memory.free_mib(d, now) or 0.0), default=None
         )
-        return free - sum(fresh)
 
-    def _fits(self, job: _Job, device: str, now: float) -> bool:
-        free = self._free_mib(device, now)
-        return free is None or free >= job.need_mib
+    def _best_idle(self, job: Job, now: float) -> Worker | None:
+        """Of the idle workers with room for the job: one that holds its model, else most memory."""
+        fitting = [w for w in self._idle(job.lane) if self._memory.fits(job, w.device, now, w)]
+        return max(
+            fitting,
+            key=lambda w: (w.model == job.model, self._memory.free_mib(w.device, now) or 0.0),
+            default=None,
+        )
 
-    def _room(self, job: _Job, now: float) -> bool:
-        return any(self._fits(job, device, now) for device in self._devices)
+    def _needs_memory(self, job: Job, now: float) -> bool:
+        """Whether the next job has a worker, or a place for one, and only lacks memory."""
+        return any(self._has_place(job.lane, device) for device in self.devices) and not (
+            any(self._memory.fits(job, device, now) for device in self.devices)
+            or self._best_idle(job, now) is not None
+        )
 
-    def _too_big(self, job: _Job) -> bool:
-        totals = [device.total_mib for device in self._devices.values()]
-        return all(total is not None and total < job.need_mib for total in totals)
+    def _idle(self, lane: Lane) -> list[Worker]:
+        return [w for w in self._workers.values() if w.lane is lane and w.state is WorkerState.IDLE]
 
-    # --- estimates ---
+    def _coming(self, lane: Lane) -> int:
+        return sum(
+            w.lane is lane and w.state is WorkerState.STARTING for w in self._workers.values()
+        )
 
-    def _estimate(self, job: _Job) -> float | None:
-        """Seconds that the job will take: by the median of its like, else by one now running."""
-        if job.activity in self._durations:
-            return median(self._durations[job.activity]) * job.size
-        for other in self._jobs.values():
-            if other.activity == job.activity and other.expected_end is not None:
-                return (other.expected_end - other.started) / other.size * job.size
-        return None
+    def _running(self, lane: Lane) -> list[Run]:
+        return [w.run for w in self._workers.values() if w.lane is lane and w.run is not None]
 
-    def _slots_free_at(self, lane: Lane, now: float) -> list[float | None]:
-        """When each slot of the lane is free; None where that cannot be known yet."""
-        slots = self.caps.slots(lane) * len(self._devices)
-        times: list[float | None] = []
-        for job in self._jobs.values():
-            if job.lane is not lane or job.state is JobState.QUEUED:
-                continue
-            if job.expected_end is not None:
-                times.append(max(now, job.expected_end))
-            else:
-                takes = self._estimate(job)
-                times.append(None if takes is None else max(now, job.started + takes))
-        return [*times, *([now] * (slots - len(times)))]
+    def _slots(self, lane: Lane) -> int:
+        return self.caps.slots(lane) * len(self.devices)
+
+
+def _started(run: Run) -> float:
+    return run.started
+
+
+def _disobeys(job: Job, now: float) -> bool:
+    return job.state is JobState.STOPPING and now - job.stop_asked > STOP_SECONDS

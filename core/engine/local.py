@@ -21,16 +21,19 @@ from msgspec.structs import replace
 from core.activities import ACTIVITIES, Activity, ActivitySettings
 from core.context import Wish
 from core.engine.dispatcher import CPU, Caps, Dispatcher
+from core.engine.estimates import Outlook
 from core.engine.processes import WorkerProcess
 from core.engine.stimuli import (
     AskToStop,
+    Batch,
     CancelAsked,
     Decision,
     JobEnded,
     KillWorker,
     MemorySeen,
+    Requeue,
     RetireWorker,
-    RunJob,
+    RunJobs,
     Settle,
     StartWorker,
     Stimulus,
@@ -42,7 +45,7 @@ from core.engine.stimuli import (
     WorkerReady,
 )
 from core.engine.view import JobState, JobView, apply
-from core.engine.wire import Ended, FromWorker, Hello, Quit, Run, Said, Steer
+from core.engine.wire import Ended, FromWorker, Hello, JobOrder, Quit, Run, Said, Steer
 from core.events import PROTOCOL, Failed, Progressed, Result, Stopped
 from core.problems import Notice
 from core.settings import LabSettings
@@ -103,16 +106,7 @@ class LocalEngine:
                 settings=msgspec.to_builtins(settings),
                 submitted_at=time.time(),
             )
-            self._take(
-                Submitted(
-                    job=job,
-                    student=student,
-                    activity=activity,
-                    lane=known.lane,
-                    need_mib=known.need_mib,
-                    size=known.size(settings),
-                )
-            )
+            self._take(submission(job, student, known, settings))
             return job
 
     def cancel(self, job: str, *, student: str) -> None:
@@ -161,7 +155,11 @@ class LocalEngine:
 
     def class_jobs(self) -> tuple[JobView, ...]:
         with self._lock:
-            return tuple(self._placed(self._views[job]) for job in self._dispatcher.unfinished())
+            outlooks = self._dispatcher.outlooks(time.monotonic())
+            return tuple(
+                _placed(self._views[job], outlooks.get(job))
+                for job in self._dispatcher.unfinished()
+            )
 
     def gpu_uuids(self) -> tuple[str, ...]:
         return self._gpu_uuids
@@ -198,7 +196,7 @@ class LocalEngine:
         match decision:
             case StartWorker():
                 self._start(decision)
-            case RunJob():
+            case RunJobs():
                 self._run(decision)
             case AskToStop():
                 self._change(decision.job, state=JobState.STOPPING)
@@ -207,6 +205,8 @@ class LocalEngine:
                 self._workers[decision.worker].send(Quit())
             case KillWorker():
                 self._workers[decision.worker].kill()
+            case Requeue(job):
+                self._views[job] = _as_submitted(self._views[job])
             case Settle(job, JobState.FAILED, problem):
                 self._settle(job, Failed(problem or Notice("problem.activity_broke")))
             case Settle(job):
@@ -227,17 +227,25 @@ class LocalEngine:
             return
         log.info("worker %s is process %d on %s", name, self._workers[name].pid, order.device)
 
-    def _run(self, order: RunJob) -> None:
-        self._change(order.job, state=JobState.RUNNING, device=order.device)
-        view = self._views[order.job]
-        activity = self._activities[view.activity]
+    def _run(self, order: RunJobs) -> None:
+        for job in order.jobs:
+            self._change(job, state=JobState.RUNNING, device=order.device)
+        views = [self._views[job] for job in order.jobs]
+        activity = self._activities[views[0].activity]
+        together = activity.together
         self._workers[order.worker].send(
             Run(
-                job=order.job,
-                entry=activity.entry,
+                entry=activity.entry if together is None else together.entry,
                 settings_type=f"{activity.settings.__module__}:{activity.settings.__qualname__}",
-                settings=view.settings,
-                keep=str(kept_folder(self._settings, view.student)),
+                jobs=tuple(
+                    JobOrder(
+                        job=view.id,
+                        settings=view.settings,
+                        keep=str(kept_folder(self._settings, view.student)),
+                    )
+                    for view in views
+                ),
+                together=together is not None,
             )
         )
 
@@ -247,10 +255,11 @@ class LocalEngine:
                 case Hello():
                     self._greet(worker, message)
                 case Said(job, event):
-                    if job in self._views:
-                        self._views[job] = apply(self._views[job], event)
+                    view = self._views.get(job)
+                    if view is not None and not view.state.over:
+                        self._views[job] = apply(view, event)
                     left = event.seconds_left if isinstance(event, Progressed) else None
-                    self._take(WorkerHeard(worker, left))
+                    self._take(WorkerHeard(worker, job, left))
                 case Ended(job, outcome, healthy):
                     why = self._dispatcher.why_stopped(job)
                     if isinstance(outcome, Stopped) and why is not None:
@@ -293,15 +302,7 @@ class LocalEngine:
         """A queued job's view with its place and wait, as they are now."""
         if view.state is not JobState.QUEUED:
             return view
-        outlook = self._dispatcher.outlooks(time.monotonic()).get(view.id)
-        if outlook is None:
-            return view
-        return replace(
-            view,
-            place=outlook.place,
-            wait_seconds=outlook.wait_seconds,
-            stage="stage.waiting_for_memory" if outlook.needs_memory else "",
-        )
+        return _placed(view, self._dispatcher.outlooks(time.monotonic()).get(view.id))
 
     # --- threads ---
 
@@ -331,6 +332,49 @@ class LocalEngine:
                 on_over(view)
             except Exception:
                 log.exception("job %s is over, but could not be recorded", view.id)
+
+
+def _placed(view: JobView, outlook: Outlook | None) -> JobView:
+    if outlook is None:
+        return view
+    return replace(
+        view,
+        place=outlook.place,
+        wait_seconds=outlook.wait_seconds,
+        stage="stage.waiting_for_memory" if outlook.needs_memory else "",
+    )
+
+
+def _as_submitted(view: JobView) -> JobView:
+    """The view without anything that has happened since."""
+    return JobView(
+        id=view.id,
+        student=view.student,
+        activity=view.activity,
+        settings=view.settings,
+        submitted_at=view.submitted_at,
+    )
+
+
+def submission(job: str, student: str, activity: Activity, settings: ActivitySettings) -> Submitted:
+    """What the dispatcher has to know of a job, whose settings it never sees."""
+    model, model_mib = activity.model(settings)
+    batch = None
+    if (together := activity.together) is not None:
+        alike = (getattr(settings, name) for name in together.alike)
+        weight = int(getattr(settings, together.weight))
+        batch = Batch((activity.id, model, *alike), weight, together.most)
+    return Submitted(
+        job=job,
+        student=student,
+        activity=activity.id,
+        lane=activity.lane,
+        need_mib=activity.need_mib,
+        size=activity.size(settings),
+        model=model,
+        model_mib=model_mib,
+        batch=batch,
+    )
 
 
 def kept_folder(settings: LabSettings, student: str) -> Path:

@@ -12,6 +12,15 @@ from core.problems import Notice
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """With whom a job may share a run: jobs of equal `key`, while their weights sum to `most`."""
+
+    key: tuple[object, ...]
+    weight: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Submitted:
     """A student wants this job run. `size` is its amount of work, in the activity's own unit."""
 
@@ -19,8 +28,11 @@ class Submitted:
     student: str
     activity: str
     lane: Lane
-    need_mib: int = 0
+    need_mib: int = 0  # of the card's memory, besides the model
     size: float = 1.0
+    model: str = ""  # that it needs in memory, "" for none
+    model_mib: int = 0
+    batch: Batch | None = None  # None: it runs alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +51,19 @@ class WorkerReady:
 
 @dataclass(frozen=True, slots=True)
 class WorkerHeard:
-    """A worker sent something. `seconds_left` is its own estimate for its job, if it gave one."""
+    """A worker sent something of a job, perhaps with its own estimate of what is left of it."""
 
     worker: str
+    job: str = ""
     seconds_left: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """A worker is done with a job. Not `healthy`: it must not be given another one."""
+    """A worker is done with a job; other jobs of its run may go on.
+
+    Not `healthy`: it must not be given another run.
+    """
 
     worker: str
     job: str
@@ -108,9 +124,11 @@ class StartWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class RunJob:
+class RunJobs:
+    """Begin one run that serves these jobs of one activity."""
+
     worker: str
-    job: str
+    jobs: tuple[str, ...]
     device: str
 
 
@@ -133,6 +151,13 @@ class KillWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class Requeue:
+    """The job's run was lost through no fault of its own, as far as is known: it starts afresh."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settle:
     """The job is over without the worker's own word on it."""
 
@@ -141,4 +166,4 @@ class Settle:
     problem: Notice | None = None
 
 
-Decision = StartWorker | RunJob | AskToStop | RetireWorker | KillWorker | Settle
+Decision = StartWorker | RunJobs | AskToStop | RetireWorker | KillWorker | Requeue | Settle

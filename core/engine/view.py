@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from core.events import (
     AnyEvent,
+    Believed,
     Drawn,
     Failed,
     Lost,
@@ -57,7 +58,7 @@ class JobView(msgspec.Struct, frozen=True):
     state: JobState = JobState.QUEUED
     device: str = ""  # "cpu", or the UUID of the card that it runs on
     submitted_at: float = 0.0  # wall clock, Unix seconds; for display only
-    place: int | None = None  # 1 = next; None when not queued
+    place: int | None = None  # 1 = in the next run; None when not queued
     wait_seconds: float | None = None  # estimate; None when unknown or not queued
     stage: str = ""
     done: int = 0
@@ -66,6 +67,7 @@ class JobView(msgspec.Struct, frozen=True):
     losses_d: tuple[float, ...] = ()
     losses_g: tuple[float, ...] = ()
     scores: tuple[Scored, ...] = ()
+    beliefs: tuple[float, ...] = ()  # in an attack's target: of the original, after each step
     paused: bool = False
     pictures: dict[str, bytes] = {}
     section: str | None = None
@@ -77,7 +79,7 @@ class JobView(msgspec.Struct, frozen=True):
     problem: Notice | None = None
 
 
-def apply(view: JobView, event: AnyEvent) -> JobView:  # noqa: PLR0911 (a case an event)
+def apply(view: JobView, event: AnyEvent) -> JobView:  # noqa: PLR0911, PLR0912 (a case an event)
     """The view after `event`; an outcome (`Result`, `Stopped`, `Failed`) also settles its state."""
     match event:
         case Staged():
@@ -94,6 +96,8 @@ def apply(view: JobView, event: AnyEvent) -> JobView:  # noqa: PLR0911 (a case a
             )
         case Scored():
             return replace(view, scores=(*view.scores, event))
+        case Believed():
+            return replace(view, beliefs=(*view.beliefs, *event.beliefs))
         case Paused():
             return replace(view, paused=event.paused)
         case Drawn():

@@ -25,14 +25,24 @@ class Message(msgspec.Struct, frozen=True, tag_field="message", tag=str.lower):
 # engine -> worker
 
 
-class Run(Message, frozen=True):
-    """Run one job. `entry` and `settings_type` are "module:name" of this code base's own."""
+class JobOrder(msgspec.Struct, frozen=True):
+    """One job of a run."""
 
     job: str
-    entry: str
-    settings_type: str
     settings: dict[str, Any]
     keep: str  # the student's own folder on disk
+
+
+class Run(Message, frozen=True):
+    """Run these jobs. `entry` and `settings_type` are "module:name" of this code base's own.
+
+    Not `together`: there is one job, and `entry` is the generator for one.
+    """
+
+    entry: str
+    settings_type: str
+    jobs: tuple[JobOrder, ...]
+    together: bool = False
 
 
 class Steer(Message, frozen=True):
@@ -65,7 +75,10 @@ class Said(Message, frozen=True):
 
 
 class Ended(Message, frozen=True):
-    """A job is over. Not `healthy`: this process must not get another one."""
+    """A job is over. Not `healthy`: this process must not get another run.
+
+    The last job of a run ends when the run has; until then the worker takes no other one.
+    """
 
     job: str
     outcome: Result | Stopped | Failed

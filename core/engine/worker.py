@@ -1,4 +1,7 @@
-"""A worker process: one device, one job at a time, events over a pipe.
+"""A worker process: one device, one run at a time, events over a pipe.
+
+A run serves one job, or several that go together. Where a run of several breaks, the process ends
+without a word on those that have no outcome yet; the engine then tries each of them alone.
 
 Started by the engine as `python -m core.engine.worker`, never by `multiprocessing`, which would run
 the web app's entry script again. Commands come over standard input, events leave over what was
@@ -9,6 +12,7 @@ When standard input closes, the engine is gone: the process ends at once, with i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import gc
 import importlib
@@ -19,7 +23,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -27,11 +31,12 @@ import msgspec
 from msgspec.structs import replace
 
 from core.activities import ActivitySettings
-from core.context import Context, Wish
+from core.context import Context, Share, Wish
 from core.data.digits import Digits, load_digits
 from core.engine.wire import (
     Ended,
     Hello,
+    JobOrder,
     Quit,
     Run,
     Said,
@@ -46,28 +51,32 @@ from core.telemetry.machine import describe_machine
 from core.telemetry.meter import Meter, open_meter
 from core.telemetry.readings import Machine, Reading
 
+Outcome = Result | Stopped | Failed
+
+AT_ONCE_SECONDS = 0.02  # the engine answers an outcome with the next run, where one waits
 REPORT_SECONDS = 0.5  # live readings leave in batches this far apart
 
 log = logging.getLogger("worker")
 
 
 class Worker:
-    """Takes jobs from the engine and runs them one after another on one device."""
+    """Takes runs from the engine and does one after another on one device."""
 
     def __init__(self, commands: IO[bytes], events: IO[bytes], *, gpu_uuid: str | None) -> None:
         self._commands = commands
         self._sender = Sender(events)
         self._gpu_uuid = gpu_uuid
         self._settings = LabSettings.load()
-        self._jobs: queue.SimpleQueue[Run | Quit] = queue.SimpleQueue()
+        self._runs: queue.SimpleQueue[Run | Quit] = queue.SimpleQueue()
         self._wishes: dict[str, Wish] = {}
-        self._current = ""
-        self._began = 0.0  # when the current job began, on the meter's clock
+        self._unfinished: tuple[str, ...] = ()  # jobs of the run that have no outcome yet
+        self._last: tuple[str, Outcome] | None = None  # the outcome that came last
+        self._began = 0.0  # when the run began, on the meter's clock
         self._unsent: list[Reading] = []
         self._sent_at = 0.0
 
     def serve(self) -> None:
-        """Run jobs until told to quit, or until one leaves the process unfit for another."""
+        """Run until told to quit, or until a run leaves the process unfit for another."""
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
         with open_meter(
             gpu_uuid=self._gpu_uuid,
@@ -76,20 +85,30 @@ class Worker:
         ) as meter:
             self._sender.send(self._hello())
             machine = describe_machine()
-            while isinstance(command := self._jobs.get(), Run):
-                ended = self._run(command, meter, machine)
-                self._sender.send(ended)
-                if not ended.healthy:
-                    return
+            command = self._runs.get()
+            while isinstance(command, Run) and self._run(command, meter, machine):
+                command = self._next_after(command)
+
+    def _next_after(self, done: Run) -> Run | Quit:
+        """The next command. Memory is given back before it, unless more of the same waits already:
+        with a large library loaded, that takes longer than a picture (0.2 s)."""
+        command: Run | Quit | None = None
+        if done.together:
+            with contextlib.suppress(queue.Empty):
+                command = self._runs.get(timeout=AT_ONCE_SECONDS)
+        if isinstance(command, Run) and command.entry == done.entry:
+            return command
+        _give_memory_back()
+        return self._runs.get() if command is None else command
 
     def _listen(self) -> None:
         for command in received_by_worker(self._commands):
             match command:
                 case Steer(job, wish):
-                    if self._wishes.get(job) not in (Wish.STOP, Wish.FINISH):
+                    if wish is Wish.STOP or self._wishes.get(job) not in (Wish.STOP, Wish.FINISH):
                         self._wishes[job] = wish
                 case Run() | Quit():
-                    self._jobs.put(command)
+                    self._runs.put(command)
         _end_process_group()
 
     def _hello(self) -> Hello:
@@ -102,51 +121,96 @@ class Worker:
             name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
         return Hello(protocol=PROTOCOL, torch=str(torch.__version__), device_name=name)
 
-    def _run(self, command: Run, meter: Meter, machine: Machine) -> Ended:
-        self._begin(command.job, meter)
-        context = Context(
+    def _run(self, command: Run, meter: Meter, machine: Machine) -> bool:
+        """Do a run to its end and tell each job's outcome; whether this process is fit for more."""
+        jobs = [order.job for order in command.jobs]
+        self._begin(jobs, meter)
+        problem, fit = Notice("problem.activity_broke"), True
+        try:
+            for job, event in self._events(command, meter, machine):
+                self._tell(job, event)
+        except Problem as raised:  # of the whole run; one job's own comes as its outcome
+            problem = raised.notice
+        except MemoryError:
+            log.exception("run of %s ran out of memory", jobs)
+            problem, fit = Notice("problem.out_of_memory"), False
+        except Exception:
+            # The traceback is for the log; the student gets the sentence. A CUDA context may be
+            # poisoned now, so this process takes no other run.
+            log.exception("run of %s broke", jobs)
+            fit = False
+        left, self._unfinished = self._unfinished, ()
+        for job in jobs:
+            self._wishes.pop(job, None)
+        if left and not fit and len(jobs) > 1:
+            return False
+        for job in left:
+            self._sender.send(Ended(job, Failed(problem), fit))
+        if self._last is not None:
+            self._sender.send(Ended(*self._last, fit))
+        return fit
+
+    def _tell(self, job: str, event: AnyEvent) -> None:
+        """Send an event of a run. The outcome of its last job waits until the run has ended: the
+        engine takes this worker for idle then."""
+        if job not in self._unfinished:
+            log.error("the run speaks of job %s, which is none of its unfinished ones", job)
+        elif not isinstance(event, Outcome):
+            self._sender.send(Said(job, event))
+        else:
+            self._unfinished = tuple(name for name in self._unfinished if name != job)
+            if self._unfinished:
+                self._sender.send(Ended(job, event, healthy=True))
+            else:
+                self._last = job, event
+
+    def _events(
+        self, command: Run, meter: Meter, machine: Machine
+    ) -> Iterator[tuple[str, AnyEvent]]:
+        """What happens in a run, each event with its job."""
+        entry = _named(command.entry)
+        settings_type = cast(type[ActivitySettings], _named(command.settings_type))
+        context = functools.partial(
+            Context,
             device="cpu" if self._gpu_uuid is None else "cuda:0",
             cpu_threads=self._settings.cpu_threads,
             machine=machine,
             meter=meter,
-            stopped=lambda: self._wishes.get(command.job) is Wish.STOP,
             digits=functools.partial(_digits, self._settings),
-            finishing=lambda: self._wishes.get(command.job) is Wish.FINISH,
-            paused=lambda: self._wishes.get(command.job) is Wish.PAUSE,
-            keep=Path(command.keep),
+            lab=self._settings,
         )
-        healthy = True
-        outcome: Result | Stopped | Failed = Failed(Notice("problem.activity_broke"))
-        try:
-            for event in _activity(command, context):
-                if isinstance(event, Result | Stopped | Failed):
-                    outcome = event
-                else:
-                    self._sender.send(Said(command.job, event))
-        except Problem as problem:
-            outcome = Failed(problem.notice)
-        except MemoryError:
-            log.exception("job %s ran out of memory", command.job)
-            outcome, healthy = Failed(Notice("problem.out_of_memory")), False
-        except Exception:
-            # The traceback is for the log; the student gets the sentence. A CUDA context may be
-            # poisoned now, so this process takes no other job.
-            log.exception("job %s broke", command.job)
-            healthy = False
-        finally:
-            self._current = ""
-            self._wishes.pop(command.job, None)
-            _give_memory_back()
-        return Ended(command.job, outcome, healthy)
+        if command.together:
+            shares = [
+                Share(order.job, settings_type.parse(order.settings), self._asks(order, Wish.STOP))
+                for order in command.jobs
+            ]
+            # Stopped when all of them are; nobody pauses or finishes what serves others too.
+            of_all = context(stopped=lambda: all(share.stopped() for share in shares))
+            yield from entry(shares, of_all)
+        else:
+            (order,) = command.jobs
+            of_one = context(
+                stopped=self._asks(order, Wish.STOP),
+                finishing=self._asks(order, Wish.FINISH),
+                paused=self._asks(order, Wish.PAUSE),
+                keep=Path(order.keep),
+            )
+            for event in entry(settings_type.parse(order.settings), of_one):
+                yield order.job, event
 
-    def _begin(self, job: str, meter: Meter) -> None:
+    def _asks(self, order: JobOrder, wish: Wish) -> Callable[[], bool]:
+        return lambda: self._wishes.get(order.job) is wish
+
+    def _begin(self, jobs: Sequence[str], meter: Meter) -> None:
         self._began = meter.seconds
         self._unsent = []
-        self._current = job
+        self._last = None
+        self._unfinished = tuple(jobs)
 
     def _report(self, meter: Meter, reading: Reading) -> None:
-        """Called by the sampler's thread; the live readings of the running job go out."""
-        if not self._current:
+        """Called by the sampler's thread; live readings go out to all that the run still serves."""
+        jobs = self._unfinished
+        if not jobs:
             return
         self._unsent.append(replace(reading, seconds=reading.seconds - self._began))
         now = time.monotonic()
@@ -154,13 +218,8 @@ class Worker:
             return
         unsent, self._unsent, self._sent_at = self._unsent, [], now
         event = Read(meter.current_section, tuple(unsent), meter.absences)
-        self._sender.send(Said(self._current, event))
-
-
-def _activity(command: Run, context: Context) -> Iterator[AnyEvent]:
-    run = _named(command.entry)
-    settings_type = cast(type[ActivitySettings], _named(command.settings_type))
-    return cast(Iterator[AnyEvent], run(settings_type.parse(command.settings), context))
+        for job in jobs:
+            self._sender.send(Said(job, event))
 
 
 def _named(path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Small grey pictures side by side: grids, PNG files, and a short animation.
+"""Small grey pictures side by side: grids, PNG files (of colour pictures too), and an animation.
 
 Digits are always mapped the same way, -1..1 to black..white, so that two pictures can be compared
 and a faint digit looks faint.
@@ -46,7 +46,7 @@ def grid(cells: Grey, *, columns: int, scale: int = 1) -> Grey:
 
 
 def png(picture: Grey) -> bytes:
-    """One picture (H, W) as a PNG file."""
+    """One picture, grey (H, W) or in colour (H, W, 3), as a PNG file."""
     file = io.BytesIO()
     # The first level of compression: a tenth of the time of the sixth, and little larger.
     Image.fromarray(picture).save(file, "PNG", compress_level=1)

@@ -6,6 +6,7 @@ copy of the file lets nobody act as a student.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import logging
 import time
@@ -28,19 +29,26 @@ from sqlalchemy import (
     func,
     make_url,
     select,
+    update,
 )
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from core.engine.view import JobState, JobView
 from core.problems import Notice, Problem
+from core.safety.prompts import Verdict
 from core.settings import LabSettings
 
 FILE_NAME = "lab.db"
 MEMORY = "sqlite://"
-SCHEMA = "2"  # of the tables below; for whoever has to bring an older database up to date
+SCHEMA = "3"  # of the tables below; for whoever has to bring an older database up to date
 NAME_LENGTH = 80
+RULE_LENGTH = 64
+PROMPT_LENGTH = 300
+MOST_PROMPTS = 1_000  # that are kept; older ones go
 WAIT_SECONDS = 5  # for another writer, or for a database server to answer
+
+NO_SYNC = {"synchronize_session": False}  # the session holds none of these rows
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -89,6 +97,51 @@ class _Guess(_Table):
     question: Mapped[str] = mapped_column(String(64), primary_key=True)
     student: Mapped[str] = mapped_column(String(64), primary_key=True)  # hash of the token
     answer: Mapped[str] = mapped_column(String(32))
+
+
+class _Decision(_Table):
+    """How often the prompt check decided so on one day; whose sentences they were is not kept."""
+
+    __tablename__ = "prompt_decisions"
+
+    day: Mapped[str] = mapped_column(String(10), primary_key=True)  # ISO date, of this machine
+    decision: Mapped[str] = mapped_column(String(16), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # "" for "allow"
+    rule: Mapped[str] = mapped_column(String(RULE_LENGTH), primary_key=True)
+    count: Mapped[int]
+
+
+class _Prompt(_Table):
+    """The words of a sentence that was not drawn; only where the teacher turned that on."""
+
+    __tablename__ = "refused_prompts"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    day: Mapped[str] = mapped_column(String(10))
+    decision: Mapped[str] = mapped_column(String(16))
+    kind: Mapped[str] = mapped_column(String(16))
+    rule: Mapped[str] = mapped_column(String(RULE_LENGTH))
+    prompt: Mapped[str] = mapped_column(String(PROMPT_LENGTH))
+
+
+class DecisionCount(msgspec.Struct, frozen=True):
+    """For the teacher: how often the prompt check decided so."""
+
+    day: str  # ISO date
+    decision: str  # "allow", "ask" or "refuse"
+    kind: str  # "" for "allow"
+    rule: str
+    count: int
+
+
+class RefusedPrompt(msgspec.Struct, frozen=True):
+    """For the teacher: a sentence that was not drawn."""
+
+    day: str
+    decision: str
+    kind: str
+    rule: str
+    prompt: str
 
 
 class ClassResult(msgspec.Struct, frozen=True):
@@ -259,6 +312,52 @@ class Records:
         )
         return self._read(
             lambda session: {str(answer): int(n) for answer, n in session.execute(query)}, {}
+        )
+
+    # The prompt check
+
+    def count_decision(self, verdict: Verdict, *, words: str | None = None) -> None:
+        """Count a decision for the teacher. `words`: the sentence, if it is to be kept as well,
+        which is done only for one that may not be drawn."""
+        decision = {
+            "day": datetime.date.fromtimestamp(time.time()).isoformat(),
+            "decision": verdict.decision,
+            "kind": verdict.kind or "",
+            "rule": (verdict.rule or "")[:RULE_LENGTH],
+        }
+
+        def work(session: Session) -> None:
+            more = update(_Decision).filter_by(**decision).values(count=_Decision.count + 1)
+            if not session.execute(more, execution_options=NO_SYNC).rowcount:  # type: ignore[attr-defined]
+                session.add(_Decision(**decision, count=1))
+            if words is not None and not verdict.allowed:
+                text = words.encode(errors="replace").decode()[:PROMPT_LENGTH]
+                kept = _Prompt(**decision, prompt=text.replace("\0", " "))
+                session.add(kept)
+                session.flush()
+                too_old = _Prompt.number <= kept.number - MOST_PROMPTS
+                session.execute(delete(_Prompt).where(too_old), execution_options=NO_SYNC)
+
+        self._write(work)
+
+    def decisions(self) -> tuple[DecisionCount, ...]:
+        """The counts of every day, the newest day first, the most frequent first in it."""
+        query = select(
+            _Decision.day, _Decision.decision, _Decision.kind, _Decision.rule, _Decision.count
+        ).order_by(_Decision.day.desc(), _Decision.count.desc(), _Decision.rule)
+        return self._read(
+            lambda session: tuple(DecisionCount(*row) for row in session.execute(query)), ()
+        )
+
+    def refused_prompts(self, *, limit: int = 100) -> tuple[RefusedPrompt, ...]:
+        """Sentences that were not drawn, the newest first; none unless their words are kept."""
+        query = (
+            select(_Prompt.day, _Prompt.decision, _Prompt.kind, _Prompt.rule, _Prompt.prompt)
+            .order_by(_Prompt.number.desc())
+            .limit(limit)
+        )
+        return self._read(
+            lambda session: tuple(RefusedPrompt(*row) for row in session.execute(query)), ()
         )
 
     # Students

@@ -7,8 +7,9 @@ Colours come from the Okabe-Ito set, which the colour-blind can tell apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from math import sqrt
 
 from core.texts import Texts
 
@@ -130,6 +131,81 @@ def _block(x: float, y: int, width: float, kind: str) -> str:
         else 'stroke="currentColor" stroke-opacity="0.6" stroke-width="1.5" stroke-dasharray="4 3"'
     )
     return f'<rect x="{x:.1f}" y="{y + 1}" width="{width:.1f}" height="{_LANE - 2}" rx="3" {look}/>'
+
+
+def sd_turbo_blocks(say: Texts, model: str, millions: Mapping[str, float]) -> str:
+    """From a sentence to a picture through the blocks of `model`, drawn to scale.
+
+    The areas of the text encoder, the U-Net and the VAE are to each other as their parameters are
+    (`millions`, by the names of the blocks). Tokenizer and scheduler have none: only an outline.
+    """
+    biggest = max(millions.get("unet", 0.0), 1e-9)
+    sides = {
+        name: max(26, round(_UNET_SIDE * sqrt(millions.get(name, 0.0) / biggest)))
+        for name in ("text_encoder", "unet", "vae")
+    }
+    middle = 205  # of the row of blocks, in the drawing's units
+    colours = {"text_encoder": BLUE, "unet": ORANGE, "vae": GREEN}
+    centres = {"text_encoder": 375, "unet": 600, "vae": 855}
+    parts = [
+        _box(5, middle - 46, 120, 92, say("diagram.blocks.prompt")),
+        _arrow([(125, middle), (157, middle)]),
+        _outline(161, middle - 46, 110, 92, say("diagram.blocks.tokenizer")),
+        _arrow([(271, middle), (centres["text_encoder"] - sides["text_encoder"] // 2 - 4, middle)]),
+    ]
+    for name, centre in centres.items():
+        side = sides[name]
+        parts.append(_square(centre, middle, side, colours[name]))
+        told = say(f"diagram.blocks.{name}", millions=say.number(round(millions.get(name, 0.0), 2)))
+        # The words go where there is room for them: in the U-Net's box, under the others.
+        if name == "unet":
+            parts.append(_text(centre, middle - 14, told, bold_lines=1))
+        else:
+            parts.append(_text(centre, middle + side // 2 + 28, told, bold_lines=1))
+    text_end = centres["text_encoder"] + sides["text_encoder"] // 2
+    unet_start, unet_end = 600 - sides["unet"] // 2, 600 + sides["unet"] // 2
+    vae_start, vae_end = 855 - sides["vae"] // 2, 855 + sides["vae"] // 2
+    parts += [
+        _arrow([(text_end, middle), (unet_start - 4, middle)]),
+        _arrow([(unet_end, middle), (vae_start - 4, middle)]),
+        _text((unet_end + vae_start) // 2, middle - 38, say("diagram.blocks.latent"), size=15),
+        _arrow([(vae_end, middle), (931, middle)]),
+        _box(935, middle - 46, 110, 92, say(f"diagram.blocks.picture.{model}")),
+        # What the U-Net is given besides the words.
+        _box(405, 5, 150, 56, say("diagram.blocks.noise")),
+        _arrow([(480, 61), (480, 78), (560, 78), (560, middle - sides["unet"] // 2 - 4)]),
+        _outline(645, 5, 150, 56, say("diagram.blocks.scheduler")),
+        _arrow([(720, 61), (720, 78), (640, 78), (640, middle - sides["unet"] // 2 - 4)]),
+        _note(5, 375, say(f"diagram.blocks.note.{model}")),
+    ]
+    title = say("diagram.blocks.title", model=model)
+    description = say("diagram.blocks.describes", **_told_millions(say, millions))
+    return _svg(1050, 412, title, description, parts)
+
+
+_UNET_SIDE = 200  # of the largest block, in the drawing's units
+
+
+def _told_millions(say: Texts, millions: Mapping[str, float]) -> dict[str, str]:
+    names = ("text_encoder", "unet", "vae")
+    return {name: say.number(round(millions.get(name, 0.0), 2)) for name in names}
+
+
+def _square(x: int, y: int, side: int, colour: str) -> str:
+    """A block with weights, its middle at (x, y)."""
+    return (
+        f'<rect x="{x - side // 2}" y="{y - side // 2}" width="{side}" height="{side}" rx="8" '
+        f'fill="{colour}" fill-opacity="0.2" stroke="{colour}" stroke-width="3"/>'
+    )
+
+
+def _outline(x: int, y: int, width: int, height: int, label: str) -> str:
+    """A block without weights: nothing in it was learnt, so nothing is filled."""
+    first_line = y + 6 + (height - (label.count("|") * _LINE)) // 2
+    return (
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke="currentColor" '
+        'stroke-opacity="0.6" stroke-width="2" stroke-dasharray="5 4"/>'
+    ) + _text(x + width // 2, first_line, label, size=15)
 
 
 def _svg(width: int, height: int, title: str, description: str, parts: list[str]) -> str:

@@ -40,7 +40,7 @@ PARTS = (
     Part("1", (4, 6), page="cpu-or-gpu", activity="cpu-vs-gpu"),
     Part("2", (4, 6), page="watch-it-learn", activity="train-gan"),
     Part("2b", (6, 5), page="feed-the-gpu", activity="feed-gpu"),
-    Part("3", (3, 4, 6, 5)),
+    Part("3", (3, 4, 6, 5), page="pictures-from-words", activity="make-images"),
     Part("4", (4, 6)),
     Part("5", (6,)),
     Part("5b", (7,)),

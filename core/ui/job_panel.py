@@ -8,7 +8,6 @@ result and the ticking ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import streamlit as st
 
@@ -41,8 +40,17 @@ def last_result(activity: str, job: JobView | None) -> JobView | None:
     return resources.records().latest(visitor().token, activity, state=JobState.DONE)
 
 
-def run_button(activity: str, settings: ActivitySettings, job: JobView | None) -> None:
-    """Hands a job to the engine. Harmless when pressed twice: the engine has one job of a kind."""
+def run_button(
+    activity: str,
+    settings: ActivitySettings,
+    job: JobView | None,
+    *,
+    admit: Callable[[], None] | None = None,
+) -> None:
+    """Hands a job to the engine. Harmless when pressed twice: the engine has one job of a kind.
+
+    `admit` is asked first, and raises Problem with the reason where the job may not be run.
+    """
     me = visitor()
     say = texts(me.language)
     running = job is not None and not job.state.over
@@ -57,6 +65,8 @@ def run_button(activity: str, settings: ActivitySettings, job: JobView | None) -
     if not pressed:
         return
     try:
+        if admit is not None:
+            admit()
         resources.engine().submit(me.token, activity, settings)
     except Problem as problem:
         st.warning(say.notice(problem.notice), icon=":material/info:")
@@ -65,15 +75,21 @@ def run_button(activity: str, settings: ActivitySettings, job: JobView | None) -
 
 
 def job_panel(
-    activity: str, job: JobView | None, *, extra: Draw | None = None, steerable: bool = False
+    activity: str,
+    job: JobView | None,
+    *,
+    extra: Draw | None = None,
+    steerable: bool = False,
+    tick_seconds: float = TICK_SECONDS,
 ) -> None:
     """The job as it stands: place in the queue, progress and gauges, or how it ended.
 
     `extra` draws what is the activity's own, above the gauges of a running job. A job that is
-    `steerable` can be paused, and ended with what it has.
+    `steerable` can be paused, and ended with what it has. A job of a second or two is
+    looked at more often: `tick_seconds`.
     """
     ticking = job is not None and not job.state.over
-    tick = st.fragment(_tick, run_every=TICK_SECONDS if ticking else None)
+    tick = st.fragment(_tick, run_every=tick_seconds if ticking else None)
     tick(activity, ticking, extra, steerable)
 
 
@@ -128,18 +144,15 @@ def _draw_queued(job: JobView, say: Texts) -> None:
     wait = (
         say("panel.wait", wait=about(job.wait_seconds, say)) if job.wait_seconds is not None else ""
     )
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    with left:
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.info(f"{place} {wait}".strip(), icon=":material/hourglass_top:")
-    with right:
         _cancel_button(job, say)
 
 
 def _draw_progress(job: JobView, say: Texts, *, steerable: bool) -> None:
     if not steerable:
-        left, right = st.columns([5, 1], vertical_alignment="center")
-        left.progress(progress_share(job), text=progress_text(job, say))
-        with right:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.progress(progress_share(job), text=progress_text(job, say))
             _cancel_button(job, say)
         return
     left, right = st.columns([1, 1], vertical_alignment="center")
@@ -147,7 +160,7 @@ def _draw_progress(job: JobView, say: Texts, *, steerable: bool) -> None:
     with right.container(horizontal=True, horizontal_alignment="right"):
         _pause_button(job, say)
         _finish_button(job, say)
-        _cancel_button(job, say, width="content")
+        _cancel_button(job, say)
 
 
 def _pause_button(job: JobView, say: Texts) -> None:
@@ -173,16 +186,13 @@ def _finish_button(job: JobView, say: Texts) -> None:
     )
 
 
-def _cancel_button(
-    job: JobView, say: Texts, *, width: Literal["stretch", "content"] = "stretch"
-) -> None:
+def _cancel_button(job: JobView, say: Texts) -> None:
     stopping = job.state is JobState.STOPPING
     st.button(
         say("panel.stopping" if stopping else "panel.cancel"),
         icon=":material/stop:",
         key=f"cancel-{job.activity}",
         disabled=stopping,
-        width=width,
         on_click=lambda: resources.engine().cancel(job.id, student=job.student),
     )
 

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from core.engine.engine import Engine
     from core.recordings import Replay
     from core.records.store import Records
+    from core.safety.credentials import Authority
     from core.telemetry.meter import Meter
     from core.telemetry.readings import Machine
 
 HOST_METER_SECONDS = 1.0
+FORGET_SECONDS = 30.0  # between two looks for pictures whose students are gone
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -99,6 +101,35 @@ def recordings(activity: str) -> tuple[Replay, ...]:
 
 
 @st.cache_resource(show_spinner=False)
+def authority() -> Authority:
+    """Signs the pictures that leave. Raises Problem, each time, while its keys are damaged."""
+    from core.safety.credentials import Authority
+
+    return Authority.open(lab_settings().keys)
+
+
+@st.cache_resource(show_spinner=False)
+def uploads_forgotten() -> threading.Thread:
+    """Deletes pictures that students brought: what an earlier server left, then each whose student
+    has been gone for the grace time, and all at the end."""
+    from core.data.photos import forget_stale_uploads
+
+    kept, grace = lab_settings().cache / "kept", lab_settings().grace_seconds
+    closing = threading.Event()
+
+    def forget() -> None:
+        while not closing.wait(min(grace, FORGET_SECONDS)):
+            forget_stale_uploads(kept, seconds=grace)
+
+    forget_stale_uploads(kept, seconds=0)
+    thread = threading.Thread(target=forget, name="forget-uploads", daemon=True)
+    thread.start()
+    _at_end().callback(forget_stale_uploads, kept, seconds=0)
+    _at_end().callback(closing.set)
+    return thread
+
+
+@st.cache_resource(show_spinner=False)
 def attempts() -> Attempts:
     return Attempts()
 
@@ -111,7 +142,7 @@ def tickets() -> Tickets:
 def warm_up() -> None:
     """Make everything before the first visitor asks for it."""
     try:
-        for make in (lab_settings, records, engine, digits, machine, host_meter):
+        for make in (lab_settings, records, engine, digits, machine, host_meter, uploads_forgotten):
             make()
     except Problem as problem:
         _log.error("the lab is not ready: %s", problem)  # every page says so in plain words

@@ -43,6 +43,8 @@ ENTRIES = (
     Entry("cpu_or_gpu", "cpu-or-gpu", ":material/speed:"),
     Entry("watch_it_learn", "watch-it-learn", ":material/draw:"),
     Entry("feed_the_gpu", "feed-the-gpu", ":material/troubleshoot:"),
+    Entry("pictures_from_words", "pictures-from-words", ":material/brush:"),
+    Entry("check_a_picture", "check-a-picture", ":material/verified_user:"),
 )
 
 

@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.activities import ActivitySettings, CpuVsGpuSettings
 from core.activities.feed_gpu import FeedGpuSettings, RaceSettings
+from core.activities.make_images import EightPicturesSettings, MakeImagesSettings
 from core.activities.train_gan import DrawSettings, InsideSettings, TrainGanSettings
 from core.engine.view import JobView
 from core.texts import LANGUAGES
@@ -40,6 +41,13 @@ class Visitor:
     look_inside: InsideSettings = field(default_factory=InsideSettings)
     feed_gpu: FeedGpuSettings | None = None  # None: what suits this machine
     race: RaceSettings = field(default_factory=RaceSettings)
+    image_model: str | None = None  # None: the best that is here
+    prompt: str | None = None  # as typed so far, in Part 3; None: an example
+    make_images: MakeImagesSettings = field(default_factory=MakeImagesSettings)
+    eight_pictures: EightPicturesSettings | None = None  # None: prompts that suit the model
+    promised: bool = False  # to ask for invented people and things only
+    part3_tab: int = 0  # which one is open
+    sandbox_tries: dict[str, bool] = field(default_factory=dict)  # sentence -> it got through
     wishes: dict[str, ActivitySettings] = field(default_factory=dict)  # see `core.ui.studio`
     drawn: dict[str, JobView] = field(default_factory=dict)
     visited: set[str] = field(default_factory=set)  # url_paths of the pages seen in this tab

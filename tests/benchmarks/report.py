@@ -32,6 +32,12 @@ class Report:
     ) -> None:
         self._say(f"{what}: p95", percentile(values, 95), values, unit, at_most)
 
+    def at_most(self, what: str, figure: float, limit: float) -> None:
+        """One figure that is known exactly."""
+        passed = figure <= limit
+        self.exit_code = max(self.exit_code, int(not passed))
+        print(f"{what}: {figure:.3g}; target {limit:g}: {'PASS' if passed else 'MISS'}", flush=True)
+
     def _say(
         self, what: str, figure: float, values: Sequence[float], unit: str, at_most: float | None
     ) -> None:

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from core.activities import Activity, ActivitySettings, Lane, Limit
-from core.context import Context
-from core.events import AnyEvent, Progressed, Result, Staged, Stopped
+from core.activities.base import TextLimit, Together
+from core.context import Context, Share
+from core.events import AnyEvent, Drawn, Progressed, Result, Staged, Stopped
 from core.problems import Problem
 
 STEP_SECONDS = 0.02
@@ -81,6 +82,54 @@ def endless_silence(settings: CountSettings, context: Context) -> Iterator[AnyEv
     yield Progressed(1, 1)
 
 
+class WordSettings(ActivitySettings, frozen=True):
+    word: Annotated[str, TextLimit(20)] = "hello"
+    steps: Annotated[int, Limit(1, 100_000)] = 3
+    weight: Annotated[int, Limit(1, 8)] = 1
+
+
+POISON, FORGOTTEN = "poison", "forgotten"  # words that a run breaks on, or gives no outcome for
+
+
+def words_together(shares: Sequence[Share], context: Context) -> Iterator[tuple[str, AnyEvent]]:
+    """Counts steps for all shares at once; gives each its word, drawn and as a result."""
+    pid = os.getpid()
+    run = f"{pid} at {time.monotonic_ns()}"
+    words = {share.job: _word(share) for share in shares}
+    unfinished = {share.job: share for share in shares}
+    for share in shares:
+        yield share.job, Staged(str(pid))
+        yield share.job, Drawn(f"{words[share.job]} of {pid}", words[share.job].encode())
+    for step in range(_steps(shares)):
+        if context.stopped():
+            break
+        time.sleep(STEP_SECONDS)
+        for share in list(unfinished.values()):
+            if share.stopped():
+                del unfinished[share.job]
+                yield share.job, Stopped()
+            else:
+                yield share.job, Progressed(step + 1, _steps(shares))
+        if any(words[job] == POISON for job in unfinished):
+            raise ZeroDivisionError("a prompt that nobody thought of")
+    for job, share in unfinished.items():
+        if share.stopped():
+            yield job, Stopped()
+        elif words[job] != FORGOTTEN:
+            values = {"word": words[job], "run": run, "together": len(shares)}
+            yield job, Result(rows=(), values=values)
+
+
+def _word(share: Share) -> str:
+    assert isinstance(share.settings, WordSettings)
+    return share.settings.word
+
+
+def _steps(shares: Sequence[Share]) -> int:
+    assert isinstance(shares[0].settings, WordSettings)
+    return shares[0].settings.steps
+
+
 ACTIVITIES = {
     run.__name__: Activity(
         id=run.__name__,
@@ -100,4 +149,18 @@ ACTIVITIES["quick"] = Activity(
     need_mib=0,
     work=("steps",),
     recorded=False,
+)
+ACTIVITIES["words"] = Activity(
+    id="words",
+    settings=WordSettings,
+    entry="tests.engine.activities:no_such_generator",  # jobs that go together never need it
+    lane=Lane.INFER,
+    need_mib=0,
+    work=("weight", "steps"),
+    together=Together(
+        entry="tests.engine.activities:words_together",
+        alike=("steps",),
+        weight="weight",
+        most=32,
+    ),
 )

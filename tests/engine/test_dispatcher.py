@@ -14,15 +14,18 @@ from core.engine.dispatcher import (
     Caps,
     Dispatcher,
 )
+from core.engine.memory import SHOWN_SECONDS
 from core.engine.stimuli import (
     AskToStop,
+    Batch,
     CancelAsked,
     Decision,
     JobEnded,
     KillWorker,
     MemorySeen,
+    Requeue,
     RetireWorker,
-    RunJob,
+    RunJobs,
     Settle,
     StartWorker,
     Stimulus,
@@ -56,8 +59,11 @@ class Story:
         decisions = self.submit(job, student, **more)
         for start in [d for d in decisions if isinstance(d, StartWorker)]:
             decisions += self.tell(WorkerReady(start.worker))
-        (run,) = [d for d in decisions if isinstance(d, RunJob)]
+        (run,) = [d for d in decisions if isinstance(d, RunJobs)]
         return run.worker
+
+    def end(self, worker: str, job: str, *, finished: bool = True) -> list[Decision]:
+        return self.tell(JobEnded(worker, job, finished=finished))
 
     def pass_seconds(
         self, seconds: float, *, watching: str = "", heard: str = ""
@@ -75,6 +81,16 @@ class Story:
         return decisions
 
 
+def together(weight: int = 1, *, kind: str = "turbo", most: int = 8) -> dict[str, object]:
+    """What makes a job one that shares runs with its like."""
+    return {"lane": Lane.INFER, "batch": Batch((kind,), weight, most)}
+
+
+def ran(decisions: list[Decision]) -> list[tuple[str, ...]]:
+    """The jobs of each run that begins."""
+    return [d.jobs for d in decisions if isinstance(d, RunJobs)]
+
+
 def settled(decisions: list[Decision]) -> list[tuple[str, JobState, str | None]]:
     return [
         (d.job, d.state, d.problem.key if d.problem else None)
@@ -89,7 +105,7 @@ def settled(decisions: list[Decision]) -> list[tuple[str, JobState, str | None]]
 def test_the_first_job_starts_a_worker_and_runs_once_it_is_ready():
     story = Story()
     assert story.submit("j1") == [StartWorker("train-1", CPU, Lane.TRAIN)]
-    assert story.tell(WorkerReady("train-1")) == [RunJob("train-1", "j1", CPU)]
+    assert story.tell(WorkerReady("train-1")) == [RunJobs("train-1", ("j1",), CPU)]
     assert story.dispatcher.state("j1") is JobState.RUNNING
 
 
@@ -116,7 +132,7 @@ def test_the_next_job_runs_on_the_worker_that_is_there():
     story = Story()
     worker = story.running("j1")
     story.submit("j2", "binh")
-    assert story.tell(JobEnded(worker, "j1", finished=True)) == [RunJob(worker, "j2", CPU)]
+    assert story.tell(JobEnded(worker, "j1", finished=True)) == [RunJobs(worker, ("j2",), CPU)]
 
 
 def test_workers_spread_over_the_cards():
@@ -149,8 +165,8 @@ def test_who_asked_for_two_lets_the_others_go_first():
     job = "an-1"
     for _ in range(3):
         (run,) = story.tell(JobEnded(worker, job, finished=True))
-        assert isinstance(run, RunJob)
-        job = run.job
+        assert isinstance(run, RunJobs)
+        (job,) = run.jobs
         order.append(job)
     assert order == ["binh-1", "an-2", "an-3"]
 
@@ -189,7 +205,7 @@ def test_a_running_job_that_says_how_long_it_needs_is_believed():
     story = Story()
     worker = story.running("j1", "an")
     story.submit("j2", "binh")
-    story.tell(WorkerHeard(worker, seconds_left=12.0))
+    story.tell(WorkerHeard(worker, "j1", seconds_left=12.0))
     assert story.dispatcher.outlooks(story.now)["j2"].wait_seconds == pytest.approx(12)
 
 
@@ -275,7 +291,7 @@ def test_a_lost_worker_fails_only_its_own_job_and_is_replaced(killed: bool, sent
     decisions = story.tell(WorkerLost(worker, killed=killed))
     assert settled(decisions) == [("j1", JobState.FAILED, sentence)]
     assert StartWorker("train-2", CPU, Lane.TRAIN) in decisions
-    assert story.tell(WorkerReady("train-2")) == [RunJob("train-2", "j2", CPU)]
+    assert story.tell(WorkerReady("train-2")) == [RunJobs("train-2", ("j2",), CPU)]
 
 
 def test_an_unhealthy_worker_gets_no_other_job():
@@ -396,3 +412,284 @@ def test_a_job_goes_to_the_card_with_most_free_memory():
     (start,) = story.submit("j1", need_mib=1_000)
     assert isinstance(start, StartWorker)
     assert start.device == "GPU-b"
+
+
+# --- jobs that share a run ---
+
+
+def busy_with(story: Story, *jobs: str, **more: object) -> str:
+    """One run that serves these jobs of different students; gives its worker."""
+    (start,) = [d for job in jobs for d in story.submit(job, f"of {job}", **(together() | more))]
+    assert isinstance(start, StartWorker)
+    assert ran(story.tell(WorkerReady(start.worker))) == [jobs]
+    return start.worker
+
+
+def test_jobs_of_one_kind_that_wait_at_the_same_moment_share_one_run():
+    story = Story()
+    for job in ("j1", "j2", "j3"):
+        story.submit(job, f"of {job}", **together())
+    story.submit("mine too", "of j1", **together())
+    assert ran(story.tell(WorkerReady("infer-1"))) == [("j1", "j2", "j3", "mine too")]
+
+
+def test_jobs_that_are_not_alike_run_one_after_another():
+    story = Story()
+    worker = busy_with(story, "j1")
+    story.submit("j2", "binh", **together(kind="one"))
+    story.submit("j3", "chi", **together(kind="other"))
+    assert ran(story.end(worker, "j1")) == [("j2",)]
+    assert ran(story.end(worker, "j2")) == [("j3",)]
+
+
+def test_a_full_run_takes_nobody_more_and_of_one_kind_nobody_overtakes():
+    story = Story()
+    worker = busy_with(story, "j0")
+    for job, weight in (("j1", 4), ("j2", 3), ("j3", 2), ("j4", 1)):
+        story.submit(job, f"of {job}", **together(weight, most=8))
+    assert ran(story.end(worker, "j0")) == [("j1", "j2")], "j4 would fit, but j3 was first"
+    story.end(worker, "j1")
+    assert ran(story.end(worker, "j2")) == [("j3", "j4")]
+
+
+def test_a_job_heavier_than_a_full_run_still_runs():
+    story = Story()
+    story.submit("j1", **together(9, most=8))
+    assert ran(story.tell(WorkerReady("infer-1"))) == [("j1",)]
+
+
+def test_a_job_of_another_kind_waits_for_one_run_of_many_and_not_for_a_second():
+    story = Story()
+    worker = busy_with(story, "j0")
+    story.submit("j1", "of j1", **together())
+    story.submit("other", "of other", lane=Lane.INFER)
+    story.submit("j2", "of j2", **together())
+    assert ran(story.end(worker, "j0")) == [("j1", "j2")]
+    story.submit("j3", "of j3", **together())
+    story.end(worker, "j1")
+    assert ran(story.end(worker, "j2")) == [("other",)]
+
+
+def test_a_worker_is_idle_when_the_last_job_of_its_run_has_ended():
+    story = Story()
+    worker = busy_with(story, "j1", "j2")
+    story.submit("j3", "of j3", **together())
+    assert story.end(worker, "j2") == []
+    assert ran(story.end(worker, "j1")) == [("j3",)]
+
+
+def test_cancelling_one_job_of_a_run_asks_that_one_alone():
+    story = Story()
+    worker = busy_with(story, "j1", "j2")
+    assert story.tell(CancelAsked("j1")) == [AskToStop(worker, "j1")]
+    assert story.dispatcher.state("j2") is JobState.RUNNING
+    story.end(worker, "j1", finished=False)
+    assert story.pass_seconds(STOP_SECONDS + 1, heard=worker) == [], "it obeyed"
+    story.end(worker, "j2")
+    assert story.dispatcher.unfinished() == []
+
+
+def test_a_run_that_does_not_obey_one_student_is_ended_and_the_others_are_served_again():
+    story = Story()
+    worker = busy_with(story, "j1", "j2")
+    story.tell(CancelAsked("j1"))
+    assert KillWorker(worker) in story.pass_seconds(STOP_SECONDS + 1, heard=worker)
+    decisions = story.tell(WorkerLost(worker, killed=True))
+    assert settled(decisions) == [("j1", JobState.STOPPED, None)]
+    assert Requeue("j2") in decisions
+    assert ran(story.tell(WorkerReady("infer-2"))) == [("j2",)]
+
+
+def test_jobs_that_lose_their_worker_together_are_tried_once_more_each_alone():
+    story = Story()
+    worker = busy_with(story, "j1", "j2", "poison")
+    story.end(worker, "j1")
+    decisions = story.tell(WorkerLost(worker, killed=True))
+    assert decisions == [
+        Requeue("j2"),
+        Requeue("poison"),
+        StartWorker("infer-2", CPU, Lane.INFER),
+    ], "j1 has its result already"
+    assert story.dispatcher.state("j2") is JobState.QUEUED
+    story.submit("j4", "of j4", **together())
+    assert ran(story.tell(WorkerReady("infer-2"))) == [("j2",)], "nobody rides along"
+    assert ran(story.end("infer-2", "j2")) == [("poison",)]
+    decisions = story.tell(WorkerLost("infer-2"))
+    assert settled(decisions) == [("poison", JobState.FAILED, "problem.worker_died")]
+    assert ran(story.tell(WorkerReady("infer-3"))) == [("j4",)]
+
+
+def test_a_job_that_was_alone_in_its_run_fails_at_once():
+    story = Story()
+    worker = busy_with(story, "j1")
+    decisions = story.tell(WorkerLost(worker, killed=True))
+    assert settled(decisions) == [("j1", JobState.FAILED, "problem.worker_killed")]
+
+
+def test_a_silent_run_of_several_fails_nobody_yet():
+    story = Story()
+    worker = busy_with(story, "j1", "j2")
+    for student in ("of j1", "of j2"):
+        story.tell(StudentSeen(student))
+    assert KillWorker(worker) in story.pass_seconds(SILENCE_SECONDS + 1)
+    decisions = story.tell(WorkerLost(worker, killed=True))
+    assert [d for d in decisions if isinstance(d, Requeue)] == [Requeue("j1"), Requeue("j2")]
+    assert settled(decisions) == []
+
+
+def test_a_job_that_waits_for_its_second_try_can_be_cancelled():
+    story = Story()
+    worker = busy_with(story, "j1", "j2")
+    story.tell(WorkerLost(worker))
+    assert settled(story.tell(CancelAsked("j2"))) == [("j2", JobState.STOPPED, None)]
+
+
+def test_jobs_that_will_share_a_run_share_its_place_and_its_time():
+    story = Story()
+    worker = busy_with(story, "j1", size=2)
+    story.now += 4
+    story.end(worker, "j1")  # 2 s a unit
+    busy_with_more = [story.submit(f"k{n}", f"s{n}", **together(), size=1) for n in range(6)]
+    assert ran(busy_with_more[0]) == [("k0",)]
+    story.submit("other", "of other", lane=Lane.INFER)
+    outlooks = story.dispatcher.outlooks(story.now)
+    assert {outlooks[f"k{n}"].place for n in range(1, 6)} == {1}
+    assert {outlooks[f"k{n}"].wait_seconds for n in range(1, 6)} == {2.0}, "until k0 has ended"
+    assert outlooks["other"].place == 2
+    assert outlooks["other"].wait_seconds == pytest.approx(2.0 + 5 * 2.0), "one run of five"
+
+
+def test_a_run_of_several_teaches_the_time_of_a_unit_of_all_its_work():
+    story = Story()
+    worker = busy_with(story, "j1", "j2", size=5)
+    story.now += 1
+    story.end(worker, "j1")
+    story.now += 1
+    story.end(worker, "j2")  # 10 units in 2 s
+    story.submit("j3", "of j3", **together(), size=20)
+    story.submit("j4", "of j4", **together())
+    assert story.dispatcher.outlooks(story.now)["j4"].wait_seconds == pytest.approx(4)
+
+
+def test_a_run_ends_when_the_slowest_of_its_jobs_expects_to():
+    story = Story()
+    worker = busy_with(story, "j1", "j2")
+    story.tell(WorkerHeard(worker, "j1", seconds_left=9.0))
+    story.tell(WorkerHeard(worker, "j2", seconds_left=3.0))
+    story.submit("j3", "of j3", **together())
+    assert story.dispatcher.outlooks(story.now)["j3"].wait_seconds == pytest.approx(9)
+    story.end(worker, "j1")
+    assert story.dispatcher.outlooks(story.now)["j3"].wait_seconds == pytest.approx(3)
+
+
+# --- models that stay in memory ---
+
+RUN_MIB, BIG_MIB = 1_000, 3_000
+BIG = {"lane": Lane.INFER, "need_mib": RUN_MIB, "model": "big", "model_mib": BIG_MIB}
+SMALL = {"lane": Lane.INFER, "need_mib": RUN_MIB, "model": "small", "model_mib": 200}
+
+
+def card(
+    story: Story, free_mib: float, *, name: str = "GPU-a", total_mib: float = 6_000
+) -> list[Decision]:
+    return story.tell(MemorySeen(name, free_mib, total_mib))
+
+
+def idle_with(story: Story, model: dict[str, object], *, left_mib: float) -> str:
+    """A worker that has served a job of this model; so much of its card is free afterwards."""
+    worker = story.running("first", "dung", **model)
+    story.end(worker, "first")
+    card(story, left_mib)
+    return worker
+
+
+def test_a_job_needs_room_for_its_model_until_a_worker_holds_it():
+    story = Story("GPU-a")
+    card(story, RUN_MIB + BIG_MIB - 1)
+    assert story.submit("j1", **BIG) == []
+    assert card(story, RUN_MIB + BIG_MIB) == [StartWorker("infer-1", "GPU-a", Lane.INFER)]
+    story.tell(WorkerReady("infer-1"))
+    story.submit("again", **BIG)
+    card(story, RUN_MIB)  # the model is loaded now
+    assert ran(story.end("infer-1", "j1")) == [("again",)]
+
+
+def test_a_model_is_promised_its_memory_before_it_is_loaded_and_a_run_is_promised_it_once():
+    story = Story("GPU-a")
+    card(story, 3 * RUN_MIB + BIG_MIB)
+    busy_with(story, "j1", "j2", "j3", **BIG)
+    assert story.submit("j4", "chi", need_mib=2 * RUN_MIB + 1) == []
+    assert story.submit("j5", "dung", need_mib=2 * RUN_MIB) == [], "nobody overtakes"
+    assert story.tell(CancelAsked("j4"))[1:] == [StartWorker("train-2", "GPU-a", Lane.TRAIN)]
+
+
+def test_a_job_goes_to_the_idle_worker_that_holds_its_model():
+    story = Story("GPU-a", "GPU-b")
+    for name in story.dispatcher.devices:
+        card(story, 6_000, name=name)
+    workers = [story.running("j1", "an", **BIG), story.running("j2", "binh", **SMALL)]
+    for worker, job in zip(workers, ("j1", "j2"), strict=True):
+        story.end(worker, job)
+    card(story, 1_500, name="GPU-a")
+    card(story, 5_500, name="GPU-b")
+    assert story.running("j3", "chi", **BIG) == workers[0], "though the other card has more room"
+
+
+def test_a_job_whose_model_fits_on_no_card_fails_with_the_sum():
+    story = Story("GPU-a")
+    card(story, 3_900, total_mib=3_900)
+    decisions = story.submit("j1", **BIG)
+    assert settled(decisions) == [("j1", JobState.FAILED, "problem.card_too_small")]
+    (settle,) = decisions
+    assert isinstance(settle, Settle)
+    assert settle.problem is not None
+    assert settle.problem.facts == {"need_mib": RUN_MIB + BIG_MIB}
+
+
+def test_an_idle_worker_makes_room_for_another_model():
+    story = Story("GPU-a")
+    card(story, 6_000)
+    worker = idle_with(story, BIG, left_mib=1_100)
+    assert story.submit("j1", **SMALL) == [], "the card's figure may be a second old"
+    assert story.dispatcher.outlooks(story.now)["j1"].needs_memory
+    assert story.pass_seconds(SHOWN_SECONDS + 1, watching="an") == [RetireWorker(worker)]
+    assert story.tell(WorkerLost(worker)) == []
+    assert card(story, 6_000) == [StartWorker("infer-2", "GPU-a", Lane.INFER)]
+    assert ran(story.tell(WorkerReady("infer-2"))) == [("j1",)]
+
+
+def test_a_worker_with_room_for_both_models_stays():
+    story = Story("GPU-a")
+    card(story, 6_000)
+    worker = idle_with(story, BIG, left_mib=2_000)
+    assert story.running("j1", **SMALL) == worker
+
+
+def test_a_fresh_worker_is_not_retired_for_want_of_memory():
+    story = Story("GPU-a")
+    card(story, 4_000)
+    story.submit("j1", **BIG)
+    card(story, 3_500)  # somebody else's program took it in the meantime
+    story.tell(WorkerReady("infer-1"))
+    assert story.pass_seconds(60, watching="an") == [], "a second one would get no more"
+    card(story, 4_000)
+    assert story.dispatcher.state("j1") is JobState.RUNNING
+
+
+def test_an_idle_model_makes_room_for_training_where_that_helps():
+    story = Story("GPU-a")
+    card(story, 6_000)
+    worker = idle_with(story, BIG, left_mib=1_100)
+    story.submit("j1", need_mib=5_000)
+    assert story.pass_seconds(SHOWN_SECONDS + 1, watching="an") == [], "it would not be enough"
+    story.tell(CancelAsked("j1"))
+    assert story.submit("j2", need_mib=4_000) == [RetireWorker(worker)]
+
+
+def test_a_model_counts_as_held_only_once_a_job_with_it_brought_a_result():
+    story = Story("GPU-a")
+    card(story, 6_000)
+    worker = story.running("j1", "an", **BIG)
+    story.end(worker, "j1", finished=False)  # before or after it was loaded, nobody knows
+    card(story, RUN_MIB + BIG_MIB - 1)
+    assert story.submit("j2", **BIG) == []

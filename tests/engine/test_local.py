@@ -14,14 +14,28 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.activities.make_images import (
+    MAKE_IMAGES,
+    MINI_TURBO,
+    MODEL_MIB,
+    SD_TURBO,
+    MakeImagesSettings,
+)
 from core.context import Wish
 from core.engine.dispatcher import Caps
-from core.engine.local import LocalEngine
+from core.engine.local import LocalEngine, submission
 from core.engine.processes import ROOT
 from core.engine.view import JobState, JobView
 from core.problems import Problem
 from core.settings import LabSettings
-from tests.engine.activities import ACTIVITIES, STEP_SECONDS, CountSettings
+from tests.engine.activities import (
+    ACTIVITIES,
+    FORGOTTEN,
+    POISON,
+    STEP_SECONDS,
+    CountSettings,
+    WordSettings,
+)
 
 AN, BINH = "token-of-an", "token-of-binh"
 FOREVER = CountSettings(steps=100_000)
@@ -292,6 +306,102 @@ def test_a_short_job_runs_beside_a_long_one(engine: LocalEngine):
     assert (
         outcome(engine, engine.submit(BINH, "quick", CountSettings()), BINH).state is JobState.DONE
     )
+
+
+def test_the_dispatcher_is_told_from_the_settings_whom_a_job_may_share_a_run_with():
+    asked = MakeImagesSettings(count=4, steps=2, model=SD_TURBO)
+    told = submission("j1", AN, MAKE_IMAGES, asked)
+    assert told.batch is not None
+    assert told.batch.weight == 4
+    assert (told.model, told.model_mib) == (SD_TURBO, MODEL_MIB[SD_TURBO])
+
+    def key(settings: MakeImagesSettings) -> tuple[object, ...]:
+        batch = submission("j2", BINH, MAKE_IMAGES, settings).batch
+        assert batch is not None
+        return batch.key
+
+    other_words = MakeImagesSettings(prompt="a blue dress", seed=7, steps=2, model=SD_TURBO)
+    assert key(other_words) == told.batch.key
+    assert key(MakeImagesSettings(steps=1, model=SD_TURBO)) != told.batch.key
+    assert key(MakeImagesSettings(steps=2, model=MINI_TURBO)) != told.batch.key
+
+
+def in_one_run(engine: LocalEngine, words: list[str], *, steps: int) -> dict[str, str]:
+    """Jobs of students named like their words, that begin in one run: word -> job."""
+    first = engine.submit("in front", "quick", FOREVER)
+    running(engine, first, "in front")
+    jobs = {word: engine.submit(word, "words", WordSettings(word, steps)) for word in words}
+    engine.cancel(first, student="in front")
+    return jobs
+
+
+def check_own(view: JobView) -> None:
+    """All that came to this student is the student's own, and of one run."""
+    assert view.state is JobState.DONE, view.problem
+    assert view.result is not None
+    assert view.result["word"] == view.student
+    assert list(view.pictures.values()) == [view.student.encode()]
+    assert list(view.pictures) == [f"{view.student} of {view.stage}"]
+    assert view.done == view.total
+
+
+def test_twenty_students_at_once_are_served_in_few_runs_each_with_their_own(engine: LocalEngine):
+    words = [f"word {n}" for n in range(20)]
+    jobs = in_one_run(engine, words, steps=5)
+    views = [outcome(engine, job, word) for word, job in jobs.items()]
+    for view in views:
+        check_own(view)
+    assert len({view.result["run"] for view in views if view.result}) == 1
+    assert {view.result["together"] for view in views if view.result} == {20}
+
+
+def test_one_job_of_a_run_can_be_cancelled_and_the_others_go_on(engine: LocalEngine):
+    jobs = in_one_run(engine, ["left", "middle", "right"], steps=100_000)
+    views = {word: running(engine, job, word) for word, job in jobs.items()}
+    pids = engine.worker_pids()
+    engine.cancel(jobs["middle"], student="middle")
+    assert outcome(engine, jobs["middle"], "middle").state is JobState.STOPPED
+
+    def goes_on(word: str) -> bool:
+        view = engine.view(jobs[word], student=word)
+        assert view is not None
+        assert view.state is JobState.RUNNING
+        return view.done > views[word].done + 5 and len(view.readings) > 0
+
+    until(lambda: goes_on("left") and goes_on("right"))
+    assert engine.worker_pids() == pids
+
+
+def test_a_job_that_its_run_gives_no_outcome_fails_and_the_others_do_not(engine: LocalEngine):
+    jobs = in_one_run(engine, [FORGOTTEN, "remembered"], steps=2)
+    check_own(outcome(engine, jobs["remembered"], "remembered"))
+    view = outcome(engine, jobs[FORGOTTEN], FORGOTTEN)
+    assert view.problem is not None
+    assert view.problem.key == "problem.activity_broke"
+
+
+def test_a_worker_killed_in_the_middle_of_a_run_of_several_costs_nobody_the_result(
+    engine: LocalEngine,
+):
+    jobs = in_one_run(engine, ["left", "middle", "right"], steps=30)
+    pids = {running(engine, job, word).stage for word, job in jobs.items()}
+    (pid,) = pids
+    os.kill(int(pid), signal.SIGKILL)
+    for word, job in jobs.items():
+        view = outcome(engine, job, word)
+        check_own(view)
+        assert view.stage != pid
+        assert view.result is not None
+        assert view.result["together"] == 1
+
+
+def test_a_job_that_breaks_a_run_fails_by_itself(engine: LocalEngine):
+    jobs = in_one_run(engine, ["left", "right", POISON], steps=2)
+    view = outcome(engine, jobs.pop(POISON), POISON)
+    assert view.problem is not None
+    assert view.problem.key == "problem.activity_broke"
+    for word, job in jobs.items():
+        check_own(outcome(engine, job, word))
 
 
 def test_an_idle_worker_ends_and_gives_its_memory_back(settings: LabSettings):

@@ -7,6 +7,7 @@ import pytest
 from core.engine.view import MAX_LIVE_READINGS, JobState, JobView, apply, thinned
 from core.events import (
     AnyEvent,
+    Believed,
     Drawn,
     Failed,
     Lost,
@@ -85,3 +86,8 @@ def test_an_hour_of_readings_stays_bounded_and_sharp_at_its_end():
 def test_few_readings_are_left_as_they_are():
     readings = tuple(Reading(float(s)) for s in range(5))
     assert thinned(readings, 10) == readings
+
+
+def test_beliefs_of_an_attack_add_up():
+    view = folded(Believed(0, (0.1, 0.4)), Progressed(2, 3), Believed(2, (0.9,)))
+    assert view.beliefs == (0.1, 0.4, 0.9)

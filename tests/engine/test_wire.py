@@ -12,6 +12,7 @@ from core.engine.wire import (
     MAX_FRAME,
     Ended,
     Hello,
+    JobOrder,
     Message,
     Quit,
     Run,
@@ -37,7 +38,7 @@ def sent(*messages: Message) -> io.BytesIO:
 
 def test_orders_reach_the_worker_as_they_were_sent():
     orders = (
-        Run("j", "module:run", "module:Settings", {"steps": 20}, "folder"),
+        Run("module:run", "module:Settings", (JobOrder("j", {"steps": 20}, "folder"),)),
         Steer("j", Wish.STOP),
         Quit(),
     )

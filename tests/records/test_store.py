@@ -1,5 +1,6 @@
 """The records: nothing measured is lost but by bad luck, and bad luck is told, not thrown."""
 
+import datetime
 import logging
 import resource
 import signal
@@ -15,7 +16,9 @@ from msgspec.structs import replace
 
 from core.engine.view import JobState, JobView
 from core.problems import Notice, Problem
-from core.records.store import FILE_NAME, MEMORY, Records
+from core.records import store
+from core.records.store import FILE_NAME, MEMORY, DecisionCount, Records
+from core.safety.prompts import Verdict
 from core.settings import LabSettings
 from core.telemetry.readings import Reading, Recording, SummaryRow
 
@@ -444,3 +447,57 @@ def test_the_file_names_no_token_beside_a_guess(path):
     records.close()
 
     assert AN.encode() not in path.read_bytes()
+
+
+# The prompt check
+
+REFUSED = Verdict("refuse", kind="person", rule="politicians", matched="obama", step="leet")
+ALLOWED = Verdict("allow")
+
+
+def test_decisions_are_counted_by_day_and_rule(records, monkeypatch):
+    for verdict in (ALLOWED, REFUSED, ALLOWED):
+        records.count_decision(verdict)
+    today = datetime.date.fromtimestamp(time.time()).isoformat()
+    assert records.decisions() == (
+        DecisionCount(today, "allow", "", "", 2),
+        DecisionCount(today, "refuse", "person", "politicians", 1),
+    )
+    later = time.time() + 3 * 86_400
+    monkeypatch.setattr(time, "time", lambda: later)
+    records.count_decision(REFUSED)
+    assert [count.count for count in records.decisions()] == [1, 2, 1]
+
+
+def test_the_words_of_a_sentence_are_kept_only_where_asked_and_only_of_refusals(records):
+    records.count_decision(REFUSED)
+    records.count_decision(ALLOWED, words="a red sneaker")
+    assert records.refused_prompts() == ()
+    records.count_decision(REFUSED, words="0bama \ud800\x00")
+    (kept,) = records.refused_prompts()
+    assert (kept.rule, kept.prompt) == ("politicians", "0bama ? ")
+
+
+def test_only_the_newest_words_are_kept(records, monkeypatch):
+    monkeypatch.setattr(store, "MOST_PROMPTS", 3)
+    for number in range(5):
+        records.count_decision(REFUSED, words=f"number {number}")
+    assert [kept.prompt for kept in records.refused_prompts()] == [
+        "number 4",
+        "number 3",
+        "number 2",
+    ]
+
+
+def test_decisions_of_many_threads_are_all_counted(path):
+    records = Records(path)
+    threads = [
+        threading.Thread(target=lambda: [records.count_decision(REFUSED) for _ in range(10)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [count.count for count in records.decisions()] == [40]
+    records.close()

@@ -74,13 +74,14 @@ def test_history_keeps_the_last_two_minutes_only():
 
 
 def test_closing_ends_the_thread_and_may_be_repeated():
+    before = set(threading.enumerate())
     sampler = Sampler(Numbered(), period_seconds=30)
-    assert "telemetry" in {thread.name for thread in threading.enumerate()}
+    (its_own,) = {one for one in threading.enumerate() if one.name == "telemetry"} - before
     began = time.monotonic()
     assert sampler.close()
     assert sampler.close()
     assert time.monotonic() - began < 5  # far less than the period
-    assert "telemetry" not in {thread.name for thread in threading.enumerate()}
+    assert not its_own.is_alive()
 
 
 def test_a_listener_that_raises_is_logged_once_and_the_thread_goes_on(caplog):

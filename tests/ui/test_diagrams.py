@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from core.texts import CONTENT, LANGUAGES, Texts, read_labels, texts
-from core.ui.diagrams import gan_loop, gpu_starved
+from core.ui.diagrams import gan_loop, gpu_starved, sd_turbo_blocks
 
 LABELS = [key for key in read_labels("vi", CONTENT) if key.startswith("diagram.gan.")]
 OUTSIDE_THE_DRAWING = ("diagram.gan.title", "diagram.gan.describes")
@@ -117,3 +117,35 @@ def test_the_legend_of_the_starved_gpu_does_not_run_out_of_the_drawing(language)
             wide = len(span.text) * 0.57 * float(text.get("font-size"))
             middle = text.get("text-anchor") == "middle"
             assert float(span.get("x")) + (wide / 2 if middle else wide) <= 1060, span.text
+
+
+SIZES = {
+    "sd-turbo": {"text_encoder": 340.4, "unet": 865.9, "vae": 83.7},
+    "mini-turbo": {"text_encoder": 2.01, "unet": 8.49, "vae": 0.95},
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("model", SIZES)
+def test_the_blocks_are_named_with_their_sizes_and_stay_inside_the_drawing(model, language):
+    say = texts(language)
+    svg = drawing(sd_turbo_blocks(say, model, SIZES[model]))
+    shown = {span.text for span in svg.iter("tspan")}
+    for name, millions in SIZES[model].items():
+        told = say(f"diagram.blocks.{name}", millions=say.number(millions))
+        assert shown.issuperset(told.split("|")), name
+    for text in svg.iter("text"):
+        for span in text.iter("tspan"):
+            wide = len(span.text) * 0.57 * float(text.get("font-size"))
+            middle = text.get("text-anchor") == "middle"
+            assert float(span.get("x")) + (wide / 2 if middle else wide) <= 1060, span.text
+
+
+@pytest.mark.parametrize("model", SIZES)
+def test_the_areas_of_the_blocks_are_to_each_other_as_their_parameters(model):
+    svg = drawing(sd_turbo_blocks(texts("en"), model, SIZES[model]))
+    coloured = [box for box in svg.iter("rect") if box.get("stroke") != "currentColor"]
+    text_encoder, unet, vae = (float(b.get("width")) * float(b.get("height")) for b in coloured)
+    sizes = SIZES[model]
+    assert text_encoder / unet == pytest.approx(sizes["text_encoder"] / sizes["unet"], rel=0.05)
+    assert vae / unet == pytest.approx(sizes["vae"] / sizes["unet"], rel=0.05)
