@@ -31,7 +31,7 @@ from core.models.mini_turbo.blocks import (
 )
 from core.models.mini_turbo.captions import caption, random_scene
 from core.models.mini_turbo.pictures import Composer, Material
-from core.models.mini_turbo.plumbing import Run, say
+from core.models.mini_turbo.plumbing import Run, note
 
 TOKENS = "tokens.json"  # the tokenizer's merges, beside the weights
 CORPUS = 60_000  # captions that the tokenizer learns its pieces from
@@ -100,7 +100,7 @@ def write_captions(run: Run, tokenizer: CLIPTokenizer) -> Captions:
             parts = pool.map(_written, jobs)
     scenes = np.concatenate([scenes for scenes, _ in parts])[: run.bank]
     ids = np.concatenate([ids for _, ids in parts])[: run.bank]
-    say("captions", count=len(ids), seconds=time.perf_counter() - started)
+    note("captions", count=len(ids), seconds=time.perf_counter() - started)
     return Captions(torch.from_numpy(scenes), torch.from_numpy(ids))
 
 
@@ -129,7 +129,7 @@ def build_bank(run: Run, captions: Captions, material: Material, vae: Any) -> Ba
         with run.amp():
             part = vae.encode(composer(scenes[start : start + AT_ONCE])).latent_dist.mean
         latents[start : start + AT_ONCE] = part.half()
-    say("latents", spread=float(latents[:10_000].float().std()), s=time.perf_counter() - started)
+    note("latents", spread=float(latents[:10_000].float().std()), s=time.perf_counter() - started)
     return Bank(latents, captions.ids.to(run.device))
 
 

@@ -76,7 +76,7 @@ class Run:
         return (self.out,) if self.given is None else (self.out, self.given)
 
 
-def say(what: str, **figures: object) -> None:
+def note(what: str, **figures: object) -> None:
     """One line of progress."""
     told = "  ".join(f"{name} {_short(value)}" for name, value in figures.items())
     print(f"{time.strftime('%H:%M:%S')} {what}  {told}", file=sys.stderr, flush=True)
@@ -238,7 +238,7 @@ class Step:
             graph.replay()
             torch.cuda.synchronize()
         except RuntimeError as error:  # slower, but it still trains; the log has to say so
-            say(f"NO GRAPH for {name}: {error!s:.300}")
+            note(f"NO GRAPH for {name}: {error!s:.300}")
             torch.cuda.synchronize()
             return
         self._graph = graph
@@ -246,7 +246,7 @@ class Step:
         for _ in range(5):
             graph.replay()
         torch.cuda.synchronize()
-        say(f"graph of {name}", warm_up_s=warm, step_ms=(time.perf_counter() - begun) * 200)
+        note(f"graph of {name}", warm_up_s=warm, step_ms=(time.perf_counter() - begun) * 200)
 
     def __call__(self) -> None:
         if self._graph is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from core.models.mini_turbo.pictures import Material, load_material
-from core.models.mini_turbo.plumbing import Run, best_device, say
+from core.models.mini_turbo.plumbing import Run, best_device, note
 from core.models.mini_turbo.train_judge import train_judge
 from core.models.mini_turbo.train_student import Distilling, train_student
 from core.models.mini_turbo.train_teacher import train_teacher
@@ -40,7 +40,7 @@ def train(stage: str, run: Run, material: Material | None, how: Distilling | Non
         train_judge(run, material)
     else:
         train_vae(run, material)
-    say(f"{stage} is done", seconds=time.perf_counter() - started)
+    note(f"{stage} is done", seconds=time.perf_counter() - started)
 
 
 def main(arguments: list[str] | None = None) -> None:

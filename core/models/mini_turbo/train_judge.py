@@ -11,7 +11,7 @@ from torch import Tensor
 from core.models.mini_turbo.captions import random_scene
 from core.models.mini_turbo.obey import JudgeNetwork
 from core.models.mini_turbo.pictures import Composer, Material, as_tensor
-from core.models.mini_turbo.plumbing import Clock, Run, cosine, say, write_weights
+from core.models.mini_turbo.plumbing import Clock, Run, cosine, note, write_weights
 
 BATCH = 512
 RATE = 2e-3
@@ -44,7 +44,7 @@ def train_judge(run: Run, material: Material) -> None:
         torch.autograd.backward(loss)
         adam.step()
         if clock.steps % 500 == 0:
-            say("judge", step=clock.steps, loss=float(loss.detach()))
+            note("judge", step=clock.steps, loss=float(loss.detach()))
     write_weights(network.eval().state_dict(), "judge", run.out)
 
     test = judge_scenes(min(2_000, run.bank), run, seed=5)
@@ -58,7 +58,7 @@ def train_judge(run: Run, material: Material) -> None:
         )
     right = (places == test).float().mean(dim=0).tolist()
     named = dict(zip(("thing", "colour", "background", "size"), right, strict=True))
-    say("judge on unseen pictures", steps=clock.steps, **named)
+    note("judge on unseen pictures", steps=clock.steps, **named)
 
 
 def judge_scenes(count: int, run: Run, seed: int = 2) -> Tensor:

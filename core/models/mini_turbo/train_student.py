@@ -24,7 +24,7 @@ from core.models.mini_turbo.blocks import Sizes, build_text_encoder, build_unet
 from core.models.mini_turbo.captions import caption, random_scene
 from core.models.mini_turbo.diffusion import PURE, EulerDraw, Noise
 from core.models.mini_turbo.pictures import Material, contact_sheet
-from core.models.mini_turbo.plumbing import Clock, Learner, Run, Step, say, write_weights
+from core.models.mini_turbo.plumbing import Clock, Learner, Run, Step, note, write_weights
 from core.models.mini_turbo.train_teacher import GUIDANCE, STEPS
 
 BATCH = 256
@@ -174,7 +174,7 @@ def _pairs(
             torch.cuda.synchronize()
         if time.perf_counter() - started > how.pair_seconds:
             break
-    say(
+    note(
         "pairs",
         count=done,
         seconds=time.perf_counter() - started,
@@ -347,8 +347,8 @@ class _Student:
             if clock.steps % 500 == 0:
                 names = ("squared", "wish", "apart", "real", "drawn", "wrong")
                 figures = dict(zip(names, self._figures.tolist(), strict=True))
-                say("student", step=clock.steps, progress=progress, a_second=clock.rate, **figures)
-        say("student", steps=clock.steps)
+                note("student", step=clock.steps, progress=progress, a_second=clock.rate, **figures)
+        note("student", steps=clock.steps)
 
 
 def _mean(values: list[Tensor]) -> Tensor:

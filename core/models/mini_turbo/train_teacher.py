@@ -22,8 +22,8 @@ from core.models.mini_turbo.plumbing import (
     Run,
     Step,
     cosine,
+    note,
     read_weights,
-    say,
     write_weights,
 )
 
@@ -78,14 +78,14 @@ def train_teacher(run: Run, material: Material | None) -> None:
         learners[1].set_rate(rate * TEXT_SHARE)
         go()
         if clock.steps % 1_000 == 0:
-            say("teacher", step=clock.steps, loss=float(figure), a_second=clock.rate)
+            note("teacher", step=clock.steps, loss=float(figure), a_second=clock.rate)
 
     for net, learner, name in zip((unet, text), learners, ("teacher", "text"), strict=True):
         net.float()
         net.load_state_dict(learner.state(), strict=False)
         net.eval()
         write_weights(net.state_dict(), name, run.out)
-    say("teacher", steps=clock.steps, samples=clock.steps * batch, loss=float(figure))
+    note("teacher", steps=clock.steps, samples=clock.steps * batch, loss=float(figure))
     if vae is not None:
         _show(run, unet, text, vae, tokenizer)
 

@@ -15,8 +15,8 @@ from core.models.mini_turbo.plumbing import (
     Run,
     Step,
     cosine,
+    note,
     read_weights,
-    say,
     write_weights,
 )
 from core.models.mini_turbo.train_judge import judge_scenes
@@ -60,7 +60,7 @@ def train_vae(run: Run, material: Material) -> None:
         go()
         if clock.steps % 1_000 == 0:
             loss, squared, prior = figures.tolist()
-            say("vae", step=clock.steps, loss=loss, psnr=_psnr(squared), prior=prior)
+            note("vae", step=clock.steps, loss=loss, psnr=_psnr(squared), prior=prior)
 
     vae.float()
     vae.load_state_dict(learner.state(), strict=False)
@@ -72,7 +72,7 @@ def train_vae(run: Run, material: Material) -> None:
         latents = vae.encode(unseen).latent_dist.mean
         drawn = vae.decode(latents).sample
     squared = float(F.mse_loss(drawn.clamp(-1, 1), unseen))
-    say(
+    note(
         "vae on unseen pictures",
         steps=clock.steps,
         psnr=_psnr(squared),
