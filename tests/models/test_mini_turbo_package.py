@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,6 +25,7 @@ from core.models.mini_turbo.pictures import (
     contact_sheet,
     has_material,
     load_material,
+    read_idx,
     to_image,
 )
 from core.models.mini_turbo.words import COLOURS, understand
@@ -133,6 +137,15 @@ def test_pictures_are_told_by_the_seed():
         drawn = [(torch.manual_seed(seed), composer(scenes))[1] for seed in (0, 0, 1)]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize(("end", "pack"), [("gz", gzip.compress), ("xz", lzma.compress)])
+def test_fashion_mnists_files_are_read_however_they_are_packed(
+    tmp_path: Path, end: str, pack: Callable[[bytes], bytes]
+):
+    header = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2])
+    (tmp_path / f"pictures.{end}").write_bytes(pack(header + bytes([1, 2, 3, 4])))
+    assert read_idx(tmp_path / "pictures.gz").tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.skipif(not has_material(), reason="Fashion-MNIST is not on this machine")

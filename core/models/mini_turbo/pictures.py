@@ -7,6 +7,7 @@ of it runs on the device that computes, anew for every picture, and can be part 
 from __future__ import annotations
 
 import gzip
+import lzma
 import math
 import os
 import textwrap
@@ -25,7 +26,7 @@ from core.models.mini_turbo.words import CLOTHES, COLOURS, THINGS
 
 PIXELS = 64
 SOURCE = 28  # height and width of a source picture
-FASHION_FOLDER = "FASHION_MNIST"  # environment variable: where the four .gz files are
+FASHION_FOLDER = "FASHION_MNIST"  # environment variable: where the four files are
 FASHION_DEFAULT = "/usr/share/datasets/fashion-mnist"  # Debian's package dataset-fashion-mnist
 UNSEEN_DIGITS = 50  # of each, that take no part in training
 
@@ -83,7 +84,7 @@ def load_material(folder: Path | None = None) -> Material:
 def has_material() -> bool:
     """Whether Fashion-MNIST is on this machine."""
     folder = Path(os.environ.get(FASHION_FOLDER, FASHION_DEFAULT))
-    return (folder / "train-images-idx3-ubyte.gz").is_file()
+    return any((folder / f"train-images-idx3-ubyte.{end}").is_file() for end in ("gz", "xz"))
 
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -91,14 +92,21 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 def _fashion(folder: Path, part: str) -> tuple[Array, Array]:
     return (
-        _idx(folder / f"{part}-images-idx3-ubyte.gz").reshape(-1, SOURCE, SOURCE),
-        _idx(folder / f"{part}-labels-idx1-ubyte.gz"),
+        read_idx(folder / f"{part}-images-idx3-ubyte.gz").reshape(-1, SOURCE, SOURCE),
+        read_idx(folder / f"{part}-labels-idx1-ubyte.gz"),
     )
 
 
-def _idx(file: Path) -> Array:
-    """The values of an IDX file of bytes: behind a header of four bytes and four a dimension."""
-    content = gzip.decompress(file.read_bytes())
+def read_idx(file: Path) -> Array:
+    """The values of an IDX file of bytes: behind a header of four bytes and four a dimension.
+
+    In place of a .gz there may be a .xz, which is an eighth smaller.
+    """
+    tighter = file.with_suffix(".xz")
+    if tighter.is_file():
+        content = lzma.decompress(tighter.read_bytes())
+    else:
+        content = gzip.decompress(file.read_bytes())
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3])
 
 
