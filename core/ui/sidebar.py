@@ -10,6 +10,7 @@ from core.telemetry.readings import Machine
 from core.texts import Texts
 from core.ui import identity
 from core.ui.access import same_code
+from core.ui.class_prompts import draw_prompts
 from core.ui.resources import attempts, engine, lab_settings, machine, records, tickets
 from core.ui.visitor import NAME_LIMIT, Visitor, become, tidy_name
 
@@ -150,7 +151,7 @@ def _open_teacher(me: Visitor) -> None:
 
 
 def _class(say: Texts) -> None:
-    """Every unfinished job of the class, and a way to end each."""
+    """Every unfinished job of the class with a way to end it, and the prompt check's decisions."""
     jobs = engine().class_jobs()
     if not jobs:
         st.caption(say("shell.teacher.no_jobs"))
@@ -172,6 +173,7 @@ def _class(say: Texts) -> None:
                 on_click=engine().cancel_any,
                 args=(job.id,),
             )
+    draw_prompts(say)
 
 
 def refusal(me: Visitor, say: Texts, flag: str, sentence: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.engine.view import JobState, JobView
+from core.safety.prompts import check, load_rules
 from core.telemetry.readings import Gpu, Machine
 from core.texts import LANGUAGES, texts
 from core.ui import resources
@@ -246,6 +247,23 @@ def test_the_teacher_sees_the_jobs_of_the_class_and_ends_one(lab, hold_jobs, vis
 
     app.button(key="teacher-cancel-job-1").click().run()
     assert [text.value for text in app.text] == [VI("shell.teacher.unnamed")]
+
+
+def test_the_teacher_sees_how_often_the_prompt_check_said_no_but_the_words_only_if_kept(lab, visit):
+    lab.setenv("LAB_TEACHER_CODE", "cô giáo")
+    app = visit(new_token())
+    app.text_input(key="teacher-code").set_value("cô giáo")
+    press(app, VI("shell.teacher.enter"))
+    assert VI("safety.class.title") not in [text.value for text in app.markdown]
+
+    rules = load_rules(resources.lab_settings())
+    for prompt in ("giày đỏ", "ảnh hộ chiếu", "ảnh **hộ chiếu**"):
+        resources.records().count_decision(check(prompt, rules), words=prompt)
+    app.run()
+    captions = [caption.value for caption in app.caption]
+    assert any("1 câu được vẽ, 2 câu không" in caption for caption in captions)
+    assert VI("safety.class.kind", kind=VI("safety.kind.papers"), number=2) in captions
+    assert not app.text  # no words unless LAB_KEEP_REFUSED_PROMPTS
 
 
 def test_a_wrong_teachers_code_opens_nothing(lab, visit):
