@@ -68,9 +68,14 @@ SAMPLES = {
 }
 
 
+def is_upload(name: str) -> bool:
+    """Whether this is the name of a picture that a student has brought."""
+    return bool(UPLOAD.fullmatch(name))
+
+
 def check_name(name: str) -> None:
     """Raises Problem where this is neither a sample nor the name of an upload."""
-    if name not in SAMPLES and not UPLOAD.fullmatch(name):
+    if name not in SAMPLES and not is_upload(name):
         raise Problem("problem.photo_unknown", name=name[:40], near=", ".join(SAMPLES))
 
 
@@ -198,7 +203,7 @@ def keep_upload(folder: Path, data: bytes) -> str:
     """
     if len(data) > KEPT_BYTES:
         raise Problem("problem.photo_heavy", mib=len(data) / 2**20, limit=KEPT_BYTES / 2**20)
-    name = f"upload-{hashlib.sha256(data).hexdigest()[:32]}"
+    name = name_of(data)
     file = _upload_file(folder, name)
     part = file.with_suffix(".part")
     try:
@@ -213,6 +218,11 @@ def keep_upload(folder: Path, data: bytes) -> str:
     return name
 
 
+def name_of(data: bytes) -> str:
+    """The name under which a sanitised picture is kept: the same picture, the same name."""
+    return f"upload-{hashlib.sha256(data).hexdigest()[:32]}"
+
+
 def still_here(folder: Path, name: str) -> bool:
     """Note that the student's page is open; False where the upload is gone."""
     if not has_upload(folder, name):
@@ -225,7 +235,7 @@ def still_here(folder: Path, name: str) -> bool:
 
 
 def has_upload(folder: Path, name: str) -> bool:
-    return bool(UPLOAD.fullmatch(name)) and _upload_file(folder, name).is_file()
+    return is_upload(name) and _upload_file(folder, name).is_file()
 
 
 def forget_uploads(folder: Path) -> None:

@@ -43,8 +43,14 @@ MANIFEST_MIB = 4  # a credential that unpacks to more is not read
 
 # What stays of a credential that cannot be read any more: labels of its boxes.
 TRACES = (b"jumdc2pa", b"c2pa.claim", b"c2pa.signature", b"c2pa.assertions")
-# Complaints about the signer rather than about the picture.
-SIGNER_CODES = ("signingCredential.", "claimSignature.outsideValidity", "timeStamp.")
+# Complaints about the signer, or about how he has worded things, rather than about the picture. Any
+# change of the file brings others with it.
+SIGNER_CODES = (
+    "signingCredential.",
+    "claimSignature.outsideValidity",
+    "timeStamp.",
+    "assertion.action.",
+)
 EXPIRED_CODES = ("claimSignature.outsideValidity", "signingCredential.expired")
 
 NO_NETWORK: dict[str, Any] = {

@@ -7,11 +7,12 @@ Colours come from the Okabe-Ito set, which the colour-blind can tell apart.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import sqrt
 
-from core.texts import Texts
+from core.texts import Texts, Value
 
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
 
@@ -206,6 +207,104 @@ def _outline(x: int, y: int, width: int, height: int, label: str) -> str:
         f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke="currentColor" '
         'stroke-opacity="0.6" stroke-width="2" stroke-dasharray="5 4"/>'
     ) + _text(x + width // 2, first_line, label, size=15)
+
+
+def adversarial(
+    say: Texts,
+    pictures: Mapping[str, bytes],
+    *,
+    source: str,
+    target: str,
+    epsilon: float,
+    steps: int,
+    network: str,
+) -> str:
+    """Picture + noise = a picture that looks the same, and the loop that finds the noise.
+
+    `pictures` are PNG files of "original", "noise" and "attacked"; what is missing is drawn as a
+    cat or as dots. `source` and `target` say what the network sees, `epsilon` is in /255.
+    """
+    facts: dict[str, Value] = {"epsilon": epsilon, "steps": steps, "network": network}
+    side, top, middle = 170, 6, 91
+    cat, dots = _cat, _dots
+    parts = []
+    for name, x, drawn in (("original", 40, cat), ("noise", 330, dots), ("attacked", 620, cat)):
+        png = pictures.get(name)
+        parts.append(_picture(png, x, top, side) if png else drawn(x, top, side))
+        seen = {"original": source, "noise": "", "attacked": target}[name]
+        told = say(f"diagram.adversarial.{name}", seen=seen, **facts)
+        parts.append(_text(x + side // 2, top + side + 24, told, bold_lines=1))
+    parts += [
+        _sign(270, middle, "+"),
+        _sign(560, middle, "="),
+        # Round and round: what the network says, which way is up, a small step, not too far.
+        _arrow([(794, middle), (850, middle), (850, 301)], colour=ORANGE),
+        _box(745, 305, 210, 84, say("diagram.adversarial.network", **facts), colour=ORANGE),
+        _arrow([(745, 347), (729, 347)], colour=ORANGE),
+        _box(520, 305, 205, 84, say("diagram.adversarial.gradient", **facts)),
+        _arrow([(520, 347), (504, 347)], colour=ORANGE),
+        _box(290, 305, 210, 84, say("diagram.adversarial.sign", **facts)),
+        _arrow([(290, 347), (274, 347)], colour=ORANGE),
+        _box(60, 305, 210, 84, say("diagram.adversarial.clamp", **facts)),
+        _arrow([(165, 305), (165, 266), (415, 266), (415, 242)], colour=ORANGE),
+        _text(290, 292, say("diagram.adversarial.loop", **facts), size=15),
+        _note(875, 60, say("diagram.adversarial.eye"), bold_lines=1),
+        _note(875, 164, say("diagram.adversarial.machine"), bold_lines=1),
+    ]
+    title = say("diagram.adversarial.title")
+    described = say("diagram.adversarial.describes", source=source, target=target, **facts)
+    return _svg(1050, 396, title, described, parts)
+
+
+def _picture(png: bytes, x: int, y: int, side: int) -> str:
+    url = f"data:image/png;base64,{b64encode(png).decode()}"
+    return f'<image href="{url}" x="{x}" y="{y}" width="{side}" height="{side}"/>' + _rim(
+        x, y, side
+    )
+
+
+def _rim(x: int, y: int, side: int) -> str:
+    return (
+        f'<rect x="{x}" y="{y}" width="{side}" height="{side}" stroke="currentColor" '
+        'stroke-opacity="0.5" stroke-width="2"/>'
+    )
+
+
+def _sign(x: int, y: int, sign: str) -> str:
+    return (
+        f'<text x="{x}" y="{y + 16}" font-size="46" text-anchor="middle" '
+        f'fill="currentColor">{sign}</text>'
+    )
+
+
+def _cat(x: int, y: int, side: int) -> str:
+    """A cat's head in a square of 170."""
+    fur = f'fill="{ORANGE}" stroke="currentColor" stroke-width="3"'
+    shapes = (
+        f'<path d="M38 84 L42 26 L78 52 Z" {fur}/><path d="M132 84 L128 26 L92 52 Z" {fur}/>'
+        f'<ellipse cx="85" cy="98" rx="56" ry="50" {fur}/>'
+        '<ellipse cx="63" cy="88" rx="8" ry="11" fill="#0b1020"/>'
+        '<ellipse cx="107" cy="88" rx="8" ry="11" fill="#0b1020"/>'
+        f'<path d="M78 108 h14 l-7 8 Z" fill="{PINK}"/>'
+        '<path d="M85 116 q-9 13 -20 5 M85 116 q9 13 20 5 M48 110 l-34 -7 M48 117 l-34 5 '
+        'M122 110 l34 -7 M122 117 l34 5" stroke="currentColor" stroke-width="2.5"/>'
+    )
+    return f'<g transform="translate({x} {y}) scale({side / 170})">{shapes}</g>' + _rim(x, y, side)
+
+
+def _dots(x: int, y: int, side: int) -> str:
+    """Noise: a square of coloured squares, always the same ones."""
+    count = 10
+    size = side / count
+    inks = (BLUE, ORANGE, GREEN, PINK, "#8a94a6")
+    squares = "".join(
+        f'<rect x="{x + column * size:.0f}" y="{y + row * size:.0f}" width="{size:.0f}" '
+        f'height="{size:.0f}" fill="{inks[(row * row * 7 + column * 13 + row * column) % 5]}" '
+        f'fill-opacity="{0.35 + (row * 31 + column * 17) % 7 / 12:.2f}"/>'
+        for row in range(count)
+        for column in range(count)
+    )
+    return squares + _rim(x, y, side)
 
 
 def _svg(width: int, height: int, title: str, description: str, parts: list[str]) -> str:

@@ -41,7 +41,7 @@ PARTS = (
     Part("2", (4, 6), page="watch-it-learn", activity="train-gan"),
     Part("2b", (6, 5), page="feed-the-gpu", activity="feed-gpu"),
     Part("3", (3, 4, 6, 5), page="pictures-from-words", activity="make-images"),
-    Part("4", (4, 6)),
+    Part("4", (4, 6), page="fool-the-classifier", activity="attack"),
     Part("5", (6,)),
     Part("5b", (7,)),
     Part("6", (5, 7)),

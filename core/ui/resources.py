@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 import streamlit as st
+from msgspec.structs import replace
 
 from core.problems import Problem
 from core.settings import LabSettings
@@ -24,6 +25,7 @@ from core.ui.identity import Tickets
 if TYPE_CHECKING:
     from core.data.digits import Digits
     from core.engine.engine import Engine
+    from core.engine.view import JobView
     from core.recordings import Replay
     from core.records.store import Records
     from core.safety.credentials import Authority
@@ -47,9 +49,17 @@ def lab_settings() -> LabSettings:
 def engine() -> Engine:
     from core.engine.local import LocalEngine
 
-    local = LocalEngine(lab_settings(), on_over=records().save)
+    local = LocalEngine(lab_settings(), on_over=remember)
     _at_end().callback(local.close)
     return local
+
+
+def remember(job: JobView) -> None:
+    """Keep a finished job in the records; of a picture that a student brought, only the figures."""
+    from core.data.photos import is_upload
+
+    own = is_upload(str(job.settings.get("picture", "")))
+    records().save(replace(job, pictures={}) if own else job)
 
 
 @st.cache_resource(show_spinner=False)

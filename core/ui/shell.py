@@ -44,6 +44,7 @@ ENTRIES = (
     Entry("watch_it_learn", "watch-it-learn", ":material/draw:"),
     Entry("feed_the_gpu", "feed-the-gpu", ":material/troubleshoot:"),
     Entry("pictures_from_words", "pictures-from-words", ":material/brush:"),
+    Entry("fool_the_classifier", "fool-the-classifier", ":material/visibility_off:"),
     Entry("check_a_picture", "check-a-picture", ":material/verified_user:"),
 )
 

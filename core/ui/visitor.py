@@ -10,6 +10,12 @@ from typing import cast
 import streamlit as st
 
 from core.activities import ActivitySettings, CpuVsGpuSettings
+from core.activities.attack import (
+    AttackSettings,
+    AttackSweepSettings,
+    DefencesSettings,
+    TransferSettings,
+)
 from core.activities.feed_gpu import FeedGpuSettings, RaceSettings
 from core.activities.make_images import EightPicturesSettings, MakeImagesSettings
 from core.activities.train_gan import DrawSettings, InsideSettings, TrainGanSettings
@@ -47,6 +53,14 @@ class Visitor:
     eight_pictures: EightPicturesSettings | None = None  # None: prompts that suit the model
     promised: bool = False  # to ask for invented people and things only
     part3_tab: int = 0  # which one is open
+    attack: AttackSettings = field(default_factory=AttackSettings)
+    attack_taken_up: bool = False  # settings of the last run, after a reload
+    attack_sweep: AttackSweepSettings = field(default_factory=AttackSweepSettings)
+    defences: DefencesSettings = field(default_factory=DefencesSettings)
+    transfer: TransferSettings = field(default_factory=TransferSettings)
+    brings_own: bool = False  # a picture of their own, in Part 4
+    uploads: int = 0  # files brought so far; each has a widget of its own
+    part4_tab: int = 0
     sandbox_tries: dict[str, bool] = field(default_factory=dict)  # sentence -> it got through
     wishes: dict[str, ActivitySettings] = field(default_factory=dict)  # see `core.ui.studio`
     drawn: dict[str, JobView] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from core.texts import CONTENT, LANGUAGES, Texts, read_labels, texts
-from core.ui.diagrams import gan_loop, gpu_starved, sd_turbo_blocks
+from core.ui.diagrams import adversarial, gan_loop, gpu_starved, sd_turbo_blocks
 
 LABELS = [key for key in read_labels("vi", CONTENT) if key.startswith("diagram.gan.")]
 OUTSIDE_THE_DRAWING = ("diagram.gan.title", "diagram.gan.describes")
@@ -149,3 +149,23 @@ def test_the_areas_of_the_blocks_are_to_each_other_as_their_parameters(model):
     sizes = SIZES[model]
     assert text_encoder / unet == pytest.approx(sizes["text_encoder"] / sizes["unet"], rel=0.05)
     assert vae / unet == pytest.approx(sizes["vae"] / sizes["unet"], rel=0.05)
+
+
+RUN = {"source": "?", "epsilon": 2.0, "steps": 20, "network": "EfficientNet-Lite0"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_attack_is_drawn_with_its_own_figures_in(language):
+    say = texts(language)
+    svg = adversarial(say, {}, target="<toaster> 100%", **RUN)
+    shown = " ".join(lines(svg))
+    for fact in ("2/255", "20", "EfficientNet-Lite0", "<toaster> 100%"):
+        assert fact in shown
+    assert drawing(svg).find("title").text == say("diagram.adversarial.title")
+
+
+def test_live_pictures_take_the_place_of_the_drawn_cat():
+    pictures = {"original": b"png", "noise": b"png", "attacked": b"png"}
+    drawn = adversarial(texts("en"), {}, target="toaster", **RUN)
+    live = adversarial(texts("en"), pictures, target="toaster", **RUN)
+    assert [len(list(drawing(svg).iter("image"))) for svg in (drawn, live)] == [0, 3]
