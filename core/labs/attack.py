@@ -33,7 +33,6 @@ from core.labs.attack_geometry import eight_bits, l2, linf, random_signs
 from core.labs.attack_methods import Aim, step_count, steps_of
 from core.labs.classifying import (
     beliefs,
-    device_of,
     original,
     png,
     refuse_source,
@@ -41,7 +40,7 @@ from core.labs.classifying import (
     tensor,
     top_guesses,
 )
-from core.labs.device import device_name, wait_for
+from core.labs.device import device_name, device_of, wait_for
 from core.models import classifiers
 
 REPORT_SECONDS = 0.2  # between two fetches of the beliefs

@@ -31,7 +31,6 @@ from core.labs.attack_geometry import eight_bits
 from core.labs.attack_methods import Aim, Classify, steps_of
 from core.labs.classifying import (
     beliefs,
-    device_of,
     original,
     png,
     refuse_source,
@@ -39,7 +38,7 @@ from core.labs.classifying import (
     top_guesses,
 )
 from core.labs.defences import defences
-from core.labs.device import device_name
+from core.labs.device import device_name, device_of
 from core.labs.pace import Pace, Phase
 from core.models import classifiers
 

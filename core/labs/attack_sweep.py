@@ -28,14 +28,13 @@ from core.labs.attack_geometry import eight_bits, linf, random_signs
 from core.labs.attack_methods import Aim, Step, belief_in, step_count, steps_of
 from core.labs.classifying import (
     beliefs,
-    device_of,
     in_255ths,
     original,
     png,
     refuse_source,
     top_guesses,
 )
-from core.labs.device import device_name, wait_for
+from core.labs.device import device_name, device_of, wait_for
 from core.labs.pace import Pace, Phase
 from core.models import classifiers
 from core.models.classifiers import Classifier

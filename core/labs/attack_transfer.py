@@ -18,8 +18,8 @@ from core.data.image_classes import label
 from core.events import AnyEvent, Drawn, Measured, Result, Staged, Stopped
 from core.labs.attack_geometry import eight_bits
 from core.labs.attack_methods import Aim, Classify, steps_of
-from core.labs.classifying import beliefs, device_of, original, png, refuse_source
-from core.labs.device import device_name
+from core.labs.classifying import beliefs, original, png, refuse_source
+from core.labs.device import device_name, device_of
 from core.labs.pace import Pace, Phase
 from core.models import classifiers
 from core.models.classifiers import Classifier

@@ -3,9 +3,6 @@ how a picture leaves as a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,22 +13,9 @@ from core.data import photos
 from core.data.image_classes import label
 from core.labs.attack_geometry import linf
 from core.labs.attack_methods import Classify
-from core.labs.device import cpu_threads_restored, give_memory_back, out_of_memory_told
 from core.problems import Problem
 
 TOP = 5
-
-
-@contextmanager
-def device_of(context: Context) -> Iterator[torch.device]:
-    """The device of a run: its threads as allowed, its memory given back, a full card told."""
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield device
-        finally:
-            give_memory_back(device)
 
 
 def tensor(pixels: photos.Pixels, device: torch.device) -> Tensor:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
+from core.context import Context
 from core.problems import Problem
 from core.telemetry.nvml import list_gpus, same_uuid
 from core.telemetry.readings import Gpu, Machine
@@ -52,6 +53,19 @@ def out_of_memory_told() -> Iterator[None]:
         # The traceback holds the frames, the frames hold the tensors.
         traceback.clear_frames(error.__traceback__)
         raise Problem("problem.out_of_gpu_memory") from None
+
+
+@contextmanager
+def device_of(context: Context) -> Iterator[torch.device]:
+    """The device of a run: its threads as allowed, its memory given back, a full card told."""
+    device = torch.device(context.device)
+    with cpu_threads_restored(), out_of_memory_told():
+        # More threads than cores only get in each other's way.
+        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
+        try:
+            yield device
+        finally:
+            give_memory_back(device)
 
 
 def _is_out_of_gpu_memory(error: RuntimeError) -> bool:

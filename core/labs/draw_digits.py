@@ -20,12 +20,7 @@ from core.context import Context
 from core.events import AnyEvent, Drawn, Result, Staged
 from core.labs import keeping, pictures
 from core.labs.dcgan import NOISE, Generator
-from core.labs.device import (
-    cpu_threads_restored,
-    give_memory_back,
-    out_of_memory_told,
-    wait_for,
-)
+from core.labs.device import device_of, wait_for
 from core.models import judge
 
 WALK = 9  # digits of a walk, its two ends included
@@ -37,15 +32,10 @@ def run(settings: DrawSettings, context: Context) -> Iterator[AnyEvent]:
 
     Raises Problem when this student has trained nothing yet, and when the card is full.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield Staged("stage.drawing")
-            generator = keeping.load(context.keep, device).generator
-            yield from (_one if settings.count == 1 else _many)(settings, generator, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield Staged("stage.drawing")
+        generator = keeping.load(context.keep, device).generator
+        yield from (_one if settings.count == 1 else _many)(settings, generator, device)
 
 
 def _one(settings: DrawSettings, generator: Generator, device: torch.device) -> Iterator[AnyEvent]:

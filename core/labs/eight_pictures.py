@@ -15,13 +15,7 @@ from core.activities.make_images import EightPicturesResult, EightPicturesSettin
 from core.context import Context
 from core.events import AnyEvent, Drawn, Measured, Progressed, Result, Staged, Stopped
 from core.labs import pictures
-from core.labs.device import (
-    cpu_threads_restored,
-    device_name,
-    give_memory_back,
-    out_of_memory_told,
-    wait_for,
-)
+from core.labs.device import device_name, device_of, wait_for
 from core.labs.image_pipeline import MIB, Order, held, owner
 from core.labs.make_images import require_all_allowed
 from core.models.image_models import image_model
@@ -35,13 +29,8 @@ def run(settings: EightPicturesSettings, context: Context) -> Iterator[AnyEvent]
 
     Raises Problem for a sentence that may not be drawn, without the model, and without memory.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield from _run(settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield from _run(settings, context, device)
 
 
 def _run(

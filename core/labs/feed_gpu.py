@@ -32,10 +32,9 @@ from core.data.digits import Digits
 from core.events import AnyEvent, Drawn, Measured, Result, Staged, Stopped
 from core.labs.dcgan import NOISE, Gan
 from core.labs.device import (
-    cpu_threads_restored,
     device_name,
+    device_of,
     give_memory_back,
-    out_of_memory_told,
     power_limit_watts,
     wait_for,
 )
@@ -99,11 +98,8 @@ def run(settings: FeedGpuSettings, context: Context) -> Iterator[AnyEvent]:
     ways = chosen_ways(settings, device)
     if not ways:
         raise Problem("problem.no_way_chosen")
-    with cpu_threads_restored(), out_of_memory_told():
-        try:
-            yield from _compare(ways, settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context):
+        yield from _compare(ways, settings, context, device)
 
 
 def chosen_ways(settings: FeedGpuSettings, device: torch.device) -> tuple[Way, ...]:
@@ -124,7 +120,6 @@ def _compare(
     for way in ways:
         if way.batch > images:
             raise Problem("problem.batch_over_images", batch=way.batch, images=images)
-    torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
     neighbours_share = _card_use(context, since=began)  # before anything here touches the card
     noise_generator = torch.Generator().manual_seed(settings.seed)
     bench = Bench(

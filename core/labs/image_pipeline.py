@@ -12,7 +12,7 @@ import functools
 import gc
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from torch import Tensor, nn
 from transformers.utils import logging as transformers_logging
 
 from core.activities.make_images import MINI_TURBO, BlockFacts
+from core.context import Context
+from core.events import AnyEvent, Measured, Staged
 from core.labs.device import give_memory_back, wait_for
 from core.labs.picture_graphs import PictureGraph
 from core.models.image_models import ImageModel
@@ -338,3 +340,16 @@ def owner() -> Owner:
 def held(model: ImageModel, device: torch.device) -> ImagePipeline:
     """The pipeline of this process, loaded where it is not in memory yet."""
     return owner().pipeline(model, device)
+
+
+def loading(
+    model: ImageModel, context: Context, device: torch.device
+) -> Generator[AnyEvent, None, ImagePipeline]:
+    """The pipeline of this process; where it has to be loaded, under the meter and told."""
+    if not owner().holds(model, device):
+        yield Staged("stage.image_load")
+        with context.meter.section("load") as section:
+            held(model, device)
+            wait_for(device)
+        yield Measured(section.recording)
+    return held(model, device)

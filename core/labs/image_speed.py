@@ -31,15 +31,9 @@ from torch import Tensor
 
 from core.activities.make_images import EXAMPLE, ImageSpeedResult, ImageSpeedSettings, Rung
 from core.context import Context
-from core.events import AnyEvent, Measured, Progressed, Result, Staged, Stopped
-from core.labs.device import (
-    cpu_threads_restored,
-    device_name,
-    give_memory_back,
-    out_of_memory_told,
-    wait_for,
-)
-from core.labs.image_pipeline import ImagePipeline, Pictures, held, owner
+from core.events import AnyEvent, Progressed, Result, Staged, Stopped
+from core.labs.device import device_name, device_of, wait_for
+from core.labs.image_pipeline import ImagePipeline, Pictures, loading
 from core.labs.picture_graphs import Compiling, PictureGraph, has_compiler
 from core.models.image_models import image_model
 
@@ -76,25 +70,15 @@ def run(settings: ImageSpeedSettings, context: Context) -> Iterator[AnyEvent]:
     The pipeline draws as before afterwards, by the fastest exact way found.
     Raises Problem without the model, and without memory.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield from _run(settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield from _run(settings, context, device)
 
 
 def _run(
     settings: ImageSpeedSettings, context: Context, device: torch.device
 ) -> Iterator[AnyEvent]:
     model = image_model(context.lab, settings.model)
-    if not owner().holds(model, device):
-        yield Staged("stage.image_load")
-        with context.meter.section("load") as load:
-            held(model, device)
-        yield Measured(load.recording)
-    pipeline = held(model, device)
+    pipeline = yield from loading(model, context, device)
     batches = tuple(batch for batch in BATCHES if batch <= model.most_at_once)
     pipeline.draw_with(*pipeline.own_blocks())  # not what an earlier run has compiled
     bench = Bench(pipeline, context, settings.repeats, batches)

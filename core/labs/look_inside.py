@@ -20,7 +20,7 @@ from core.context import Context
 from core.data.digits import Digits
 from core.events import AnyEvent, Drawn, Result, Staged
 from core.labs import keeping, pictures
-from core.labs.device import cpu_threads_restored, give_memory_back, out_of_memory_told
+from core.labs.device import device_of
 from core.labs.draw_digits import noises
 
 SHOWN = 16  # channels of a layer, the first ones
@@ -35,14 +35,9 @@ def run(settings: InsideSettings, context: Context) -> Iterator[AnyEvent]:
     The `Result` is an `InsideResult`. Raises Problem when this student has trained nothing yet,
     and when the card is full.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield Staged("stage.looking_inside")
-            yield from _looked(settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield Staged("stage.looking_inside")
+        yield from _looked(settings, context, device)
 
 
 def _looked(settings: InsideSettings, context: Context, device: torch.device) -> Iterator[AnyEvent]:

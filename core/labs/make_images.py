@@ -24,13 +24,11 @@ from core.context import Context, Share
 from core.events import AnyEvent, Drawn, Failed, Measured, Progressed, Result, Staged, Stopped
 from core.labs import pictures
 from core.labs.device import (
-    cpu_threads_restored,
     device_name,
+    device_of,
     give_memory_back,
-    out_of_memory_told,
-    wait_for,
 )
-from core.labs.image_pipeline import ImagePipeline, Order, Pictures, held, owner
+from core.labs.image_pipeline import ImagePipeline, Order, Pictures, held, loading
 from core.models.image_models import ImageModel, image_model
 from core.problems import Problem
 from core.safety.prompts import load_rules, require_allowed
@@ -73,13 +71,8 @@ def run_together(shares: Sequence[Share], context: Context) -> Iterator[JobEvent
     `Stopped` where its student has had enough; `Failed` where its sentence may not be drawn, which
     is checked here again. Raises Problem where none can be drawn: no model, no memory.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield from _Run(context, device).of(shares)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield from _Run(context, device).of(shares)
 
 
 class _Run:
@@ -117,14 +110,10 @@ class _Run:
                 self._jobs.append(Job(share, settings))
 
     def _loaded(self, model: ImageModel) -> Iterator[JobEvent]:
-        if owner().holds(model, self._device):
-            return
-        yield from self._told(Staged("stage.image_load"))
-        with self._context.meter.section("load") as section:
-            held(model, self._device)
-            wait_for(self._device)
-        self._load = section.recording
-        yield from self._told(Measured(section.recording))
+        for event in loading(model, self._context, self._device):
+            if isinstance(event, Measured):
+                self._load = event.recording
+            yield from self._told(event)
 
     def _draw(self, pipeline: ImagePipeline, steps: int) -> Iterator[JobEvent]:
         """Batch by batch; one that is too large for the memory is halved, and so are the next."""

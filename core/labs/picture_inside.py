@@ -16,16 +16,10 @@ from torch import Tensor
 
 from core.activities.make_images import PictureInsideResult, PictureInsideSettings
 from core.context import Context
-from core.events import AnyEvent, Drawn, Measured, Progressed, Result, Staged, Stopped
+from core.events import AnyEvent, Drawn, Progressed, Result, Staged, Stopped
 from core.labs import pictures
-from core.labs.device import (
-    cpu_threads_restored,
-    device_name,
-    give_memory_back,
-    out_of_memory_told,
-    wait_for,
-)
-from core.labs.image_pipeline import ImagePipeline, held, owner
+from core.labs.device import device_name, device_of, wait_for
+from core.labs.image_pipeline import ImagePipeline, loading
 from core.labs.make_images import require_all_allowed
 from core.models.image_models import image_model
 
@@ -42,13 +36,8 @@ def run(settings: PictureInsideSettings, context: Context) -> Iterator[AnyEvent]
 
     Raises Problem for a sentence that may not be drawn, without the model, and without memory.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield from _run(settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield from _run(settings, context, device)
 
 
 def _run(
@@ -56,12 +45,7 @@ def _run(
 ) -> Iterator[AnyEvent]:
     require_all_allowed([settings.prompt], context)
     model = image_model(context.lab, settings.model)
-    if not owner().holds(model, device):
-        yield Staged("stage.image_load")
-        with context.meter.section("load") as load:
-            held(model, device)
-        yield Measured(load.recording)
-    pipeline = held(model, device)
+    pipeline = yield from loading(model, context, device)
 
     yield Staged("stage.image_inside")
     inside = Inside(pipeline, settings.prompt, settings.seed)

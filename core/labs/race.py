@@ -28,13 +28,7 @@ from core.activities.feed_gpu import (
 from core.context import Context
 from core.events import AnyEvent, Drawn, Measured, Progressed, Result, Scored, Staged, Stopped
 from core.labs.dcgan import NOISE, Gan
-from core.labs.device import (
-    cpu_threads_restored,
-    device_name,
-    give_memory_back,
-    out_of_memory_told,
-    wait_for,
-)
+from core.labs.device import device_name, device_of, wait_for
 from core.labs.loading import uploaded
 from core.labs.pictures import grey, grid, png
 from core.labs.ways import Kernels, Trainer, Way, trainer_of
@@ -109,11 +103,8 @@ def run(settings: RaceSettings, context: Context) -> Iterator[AnyEvent]:
     device = torch.device(context.device)
     if device.type != "cuda" and (settings.graph or settings.lean):
         raise Problem("problem.switch_needs_gpu")
-    with cpu_threads_restored(), out_of_memory_told():
-        try:
-            yield from _race(settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context):
+        yield from _race(settings, context, device)
 
 
 def _race(
@@ -121,7 +112,6 @@ def _race(
 ) -> Generator[AnyEvent, None, None]:
     yield Staged("stage.digits")
     digits = context.digits()
-    torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
     way = Way(
         "race",
         batch=settings.batch,

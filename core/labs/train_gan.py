@@ -35,13 +35,7 @@ from core.context import Context
 from core.events import AnyEvent, Lost, Measured, Progressed, Result, Scored, Staged, Stopped
 from core.labs import keeping
 from core.labs.dcgan import BATCH, NOISE, Gan, train_step
-from core.labs.device import (
-    cpu_threads_restored,
-    device_name,
-    give_memory_back,
-    out_of_memory_told,
-    wait_for,
-)
+from core.labs.device import device_name, device_of, wait_for
 from core.labs.gallery import Gallery, Look
 from core.labs.loading import Loader
 from core.models import judge
@@ -81,14 +75,8 @@ def run(settings: TrainGanSettings, context: Context) -> Iterator[AnyEvent]:
     nothing. On every way out the loader's process is gone, the GPU's memory is given back and the
     thread count restored. Raises Problem when the card has no memory left.
     """
-    device = torch.device(context.device)
-    with cpu_threads_restored(), out_of_memory_told():
-        # More threads than cores only get in each other's way.
-        torch.set_num_threads(min(context.cpu_threads, context.machine.cores))
-        try:
-            yield from _train(settings, context, device)
-        finally:
-            give_memory_back(device)
+    with device_of(context) as device:
+        yield from _train(settings, context, device)
 
 
 def _train(

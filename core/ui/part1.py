@@ -17,7 +17,7 @@ from core.problems import Notice, Problem
 from core.recordings import Replay
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import Texts, texts
-from core.ui import charts, resources
+from core.ui import charts, replays, resources
 from core.ui.diagrams import gan_loop
 from core.ui.job_panel import about, card_of, current_job, job_panel, last_result, run_button
 from core.ui.panels import Host
@@ -354,14 +354,8 @@ def _draw_each(recorded: Sequence[Replay], say: Texts) -> None:
         if values is None:
             continue
         with st.container(border=True):
-            st.badge(
-                say("part1.replay", device=replay.device_name, date=say.date(replay.made_at)),
-                icon=":material/videocam:",
-                color="orange",
-            )
-            card = next(
-                (gpu for gpu in replay.machine.gpus if gpu.name == replay.device_name), None
-            )
+            replays.draw_badge(replay, say)
+            card = replays.card_in(replay)
             key = f"replay-{number}-{replay.made_at}"
             host = Host(replay.machine, card, max(values.threads))
             outcome = Outcome(key, values, replay.rows, replay.recordings, host, replayed=True)

@@ -19,7 +19,7 @@ from core.problems import Notice, Problem
 from core.recordings import Replay
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import Texts, texts
-from core.ui import charts, resources
+from core.ui import charts, replays, resources
 from core.ui.job_panel import about, card_of, current_job, job_panel, last_result, run_button
 from core.ui.learning_charts import HEIGHT, TALL, Curve, draw_curve, learning_data
 from core.ui.panels import Host
@@ -537,14 +537,8 @@ def _draw_each(recorded: Sequence[Replay], say: Texts) -> None:
         if values is None or settings is None:
             continue
         with st.container(border=True):
-            st.badge(
-                say("part1.replay", device=replay.device_name, date=say.date(replay.made_at)),
-                icon=":material/videocam:",
-                color="orange",
-            )
-            card = next(
-                (gpu for gpu in replay.machine.gpus if gpu.name == replay.device_name), None
-            )
+            replays.draw_badge(replay, say)
+            card = replays.card_in(replay)
             host = Host(replay.machine, card, None)
             if values.epochs:
                 st.html(figures_html(values, replay.rows, say))

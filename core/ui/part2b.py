@@ -17,7 +17,7 @@ from core.problems import Notice, Problem
 from core.recordings import Replay
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import Texts, texts
-from core.ui import charts, race_board, resources
+from core.ui import charts, race_board, replays, resources
 from core.ui.diagrams import gpu_starved
 from core.ui.feed_charts import WAYS, draw_speeds, draw_timelines
 from core.ui.feed_tables import (
@@ -523,12 +523,8 @@ def _draw_replays(say: Texts) -> None:
 
 def _draw_replay(replay: Replay, values: FeedGpuResult, number: int, say: Texts) -> None:
     with st.container(border=True):
-        st.badge(
-            say("part1.replay", device=replay.device_name, date=say.date(replay.made_at)),
-            icon=":material/videocam:",
-            color="orange",
-        )
-        card = next((gpu for gpu in replay.machine.gpus if gpu.name == replay.device_name), None)
+        replays.draw_badge(replay, say)
+        card = replays.card_in(replay)
         # How many threads its lab had is not told: the CPU axis ends where its readings do.
         host = Host(replace(replay.machine, cores=1), card, None)
         key = f"feed-replay-{number}-{replay.made_at}"

@@ -21,7 +21,7 @@ from core.problems import Problem
 from core.recordings import Replay
 from core.telemetry.readings import Recording, SummaryRow
 from core.texts import Texts
-from core.ui import charts, resources
+from core.ui import charts, replays, resources
 from core.ui.job_panel import card_of, current_job, job_panel, last_result, run_button
 from core.ui.panels import Host
 from core.ui.part1 import summary_html
@@ -206,12 +206,8 @@ def _draw_replays(say: Texts) -> None:
 
 
 def _draw_replay(replay: Replay, values: EightPicturesResult, number: int, say: Texts) -> None:
-    st.badge(
-        say("part1.replay", device=replay.device_name, date=say.date(replay.made_at)),
-        icon=":material/videocam:",
-        color="orange",
-    )
-    card = next((gpu for gpu in replay.machine.gpus if gpu.name == replay.device_name), None)
+    replays.draw_badge(replay, say)
+    card = replays.card_in(replay)
     host = Host(replay.machine, card, None)
     key = f"replay-{ACTIVITY}-{number}-{replay.made_at}"
     _draw_measured(values, replay.rows, replay.recordings, host, say, key=key)

@@ -15,7 +15,7 @@ from core.engine.view import JobView
 from core.models.image_models import ImageModel
 from core.recordings import Replay
 from core.texts import Texts, texts
-from core.ui import resources
+from core.ui import replays, resources
 from core.ui.charts import number_label
 from core.ui.feed_charts import FRAME, GREY, PADDING, stair
 from core.ui.job_panel import current_job, job_panel, last_result, run_button
@@ -237,9 +237,5 @@ def _draw_replays(say: Texts) -> None:
 
 
 def _draw_replay(replay: Replay, values: ImageSpeedResult, say: Texts) -> None:
-    st.badge(
-        say("part1.replay", device=replay.device_name, date=say.date(replay.made_at)),
-        icon=":material/videocam:",
-        color="orange",
-    )
+    replays.draw_badge(replay, say)
     _draw_ladder(values, say)

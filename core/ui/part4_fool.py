@@ -11,7 +11,7 @@ from core.activities.attack import FGSM, METHODS, MINIMAL, AttackResult
 from core.data import photos
 from core.engine.view import JobState, JobView
 from core.texts import Texts, texts
-from core.ui import charts, resources
+from core.ui import charts, replays, resources
 from core.ui.diagrams import adversarial
 from core.ui.job_panel import (
     card_of,
@@ -328,11 +328,7 @@ def _draw_replays(say: Texts) -> None:
         return
     with st.expander(say("part1.replays.compare"), icon=":material/videocam:"):
         for replay, values in recorded:
-            st.badge(
-                say("part1.replay", device=replay.device_name, date=say.date(replay.made_at)),
-                icon=":material/videocam:",
-                color="orange",
-            )
+            replays.draw_badge(replay, say)
             st.html(tiles_html(figures(values, say)))
             if replay.rows:
                 st.html(summary_html(replay.rows, say)[0])
