@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from core.preflight.gate import Outcome
 from core.problems import Notice
 from core.telemetry.readings import Absences, Reading, Recording, SummaryRow
 
-PROTOCOL = 3  # raised when an event, or an order to run, changes shape: both ends must agree
+PROTOCOL = 4  # raised when an event, or an order to run, changes shape: both ends must agree
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):
@@ -69,6 +70,12 @@ class Paused(Event, frozen=True):
     paused: bool
 
 
+class Judged(Event, frozen=True):
+    """A gate of a preflight suite has come to its end."""
+
+    outcome: Outcome
+
+
 class Drawn(Event, frozen=True):
     """A picture is ready: PNG bytes under a name that the page knows."""
 
@@ -114,6 +121,7 @@ AnyEvent = (
     | Scored
     | Believed
     | Paused
+    | Judged
     | Drawn
     | Read
     | Measured

@@ -57,6 +57,12 @@ from core.activities.make_images import (
     PictureInsideResult,
     PictureInsideSettings,
 )
+from core.activities.preflight import (
+    PREFLIGHT_CLASSROOM,
+    PREFLIGHT_SPEECH,
+    ClassroomSettings,
+    SpeechSettings,
+)
 from core.activities.train_gan import (
     DRAW_DIGITS,
     LOOK_INSIDE,
@@ -80,6 +86,7 @@ __all__ = [
     "AttackSettings",
     "AttackSweepResult",
     "AttackSweepSettings",
+    "ClassroomSettings",
     "ComputeTime",
     "CpuVsGpuResult",
     "CpuVsGpuSettings",
@@ -107,6 +114,7 @@ __all__ = [
     "RaceResult",
     "RaceSettings",
     "Seen",
+    "SpeechSettings",
     "Speedup",
     "SweepPoint",
     "TrainGanResult",
@@ -135,6 +143,8 @@ ACTIVITIES: dict[str, Activity] = {
         ATTACK_SWEEP,
         DEFENCES,
         TRANSFER,
+        PREFLIGHT_CLASSROOM,
+        PREFLIGHT_SPEECH,
     )
 }
 

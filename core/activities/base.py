@@ -81,9 +81,10 @@ class DecimalLimit:
 
 @dataclass(frozen=True, slots=True)
 class TextLimit:
-    """A setting that is free text, of at most so many characters and not empty."""
+    """A setting that is free text, of at most so many characters and, if not said, not empty."""
 
     longest: int
+    may_be_empty: bool = False
 
     def parsed(self, name: str, value: object) -> str:
         """`value` on one line; what is no text becomes none, which `check` refuses."""
@@ -91,7 +92,7 @@ class TextLimit:
 
     def check(self, name: str, value: object) -> None:
         """Raises Problem where it is no text, empty, garbled, or too long."""
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not (value.strip() or self.may_be_empty):
             raise Problem("problem.setting_empty", setting=name)
         if any("\ud800" <= character <= "\udfff" for character in value):  # half a character
             raise Problem("problem.setting_garbled", setting=name)

@@ -17,6 +17,7 @@ from core.events import (
     Believed,
     Drawn,
     Failed,
+    Judged,
     Lost,
     Measured,
     Paused,
@@ -27,6 +28,7 @@ from core.events import (
     Staged,
     Stopped,
 )
+from core.preflight.gate import Outcome
 from core.problems import Notice
 from core.telemetry.readings import Absences, Reading, Recording, SummaryRow
 
@@ -69,6 +71,7 @@ class JobView(msgspec.Struct, frozen=True):
     scores: tuple[Scored, ...] = ()
     beliefs: tuple[float, ...] = ()  # in an attack's target: of the original, after each step
     paused: bool = False
+    gates: tuple[Outcome, ...] = ()  # of a preflight suite, as far as it is
     pictures: dict[str, bytes] = {}
     section: str | None = None
     readings: tuple[Reading, ...] = ()
@@ -100,6 +103,8 @@ def apply(view: JobView, event: AnyEvent) -> JobView:  # noqa: PLR0911, PLR0912 
             return replace(view, beliefs=(*view.beliefs, *event.beliefs))
         case Paused():
             return replace(view, paused=event.paused)
+        case Judged():
+            return replace(view, gates=(*view.gates, event.outcome))
         case Drawn():
             return replace(view, pictures={**view.pictures, event.name: event.png})
         case Read():

@@ -42,9 +42,9 @@ PARTS = (
     Part("2b", (6, 5), page="feed-the-gpu", activity="feed-gpu"),
     Part("3", (3, 4, 6, 5), page="pictures-from-words", activity="make-images"),
     Part("4", (4, 6), page="fool-the-classifier", activity="attack"),
-    Part("5", (6,)),
-    Part("5b", (7,)),
-    Part("6", (5, 7)),
+    Part("5", (6,), page="what-did-it-cost"),
+    Part("5b", (7,), page="in-a-soc"),
+    Part("6", (5, 7), page="clean-up"),
 )
 OUTCOMES = ("2", "1", "3", "4", "5")  # what a student can do afterwards, by the part that shows it
 STEPS = range(1, 8)

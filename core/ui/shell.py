@@ -45,7 +45,12 @@ ENTRIES = (
     Entry("feed_the_gpu", "feed-the-gpu", ":material/troubleshoot:"),
     Entry("pictures_from_words", "pictures-from-words", ":material/brush:"),
     Entry("fool_the_classifier", "fool-the-classifier", ":material/visibility_off:"),
+    Entry("what_did_it_cost", "what-did-it-cost", ":material/payments:"),
+    Entry("in_a_soc", "in-a-soc", ":material/shield:"),
+    Entry("clean_up", "clean-up", ":material/mop:"),
+    Entry("real_or_fake", "real-or-fake", ":material/quiz:"),
     Entry("check_a_picture", "check-a-picture", ":material/verified_user:"),
+    Entry("preflight", "preflight", ":material/checklist:"),
 )
 
 

@@ -1,0 +1,1 @@
+"""Preflight: gates that tell, green or red, whether a machine or a long run is ready."""

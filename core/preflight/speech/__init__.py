@@ -1,0 +1,1 @@
+"""The gates of a long speech pre-training run: Audio-JEPA, continued on speech."""
