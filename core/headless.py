@@ -37,7 +37,10 @@ from core.activities import (
     InsideResult,
     MakeImagesResult,
     PictureInsideResult,
+    PreparePicturesResult,
     RaceResult,
+    RealOrFakeResult,
+    SteadyLoadResult,
     TrainGanResult,
     TransferResult,
 )
@@ -46,6 +49,8 @@ from core.context import Context
 from core.data.digits import Digits, load_digits
 from core.events import AnyEvent, Drawn, Failed, Measured, Progressed, Result, Staged, Stopped
 from core.headless_attack import attack_text
+from core.preflight.gate import PreflightResult
+from core.preflight.terminal import result_text as preflight_text
 from core.problems import Notice, Problem
 from core.recordings import replay_of, write_replay
 from core.settings import LabSettings
@@ -353,8 +358,24 @@ def result_text(  # noqa: PLR0912 (a case an activity)
             lines += _taken_apart(say, values)
         case ImageSpeedResult():
             lines += _rungs(say, values)
+        case PreparePicturesResult(not_compiled=None):
+            lines += ["", say("cli.prepared", model=values.model, seconds=values.seconds)]
+        case PreparePicturesResult(model, seconds, reason):
+            lines += ["", say("cli.prepared_plain", model=model, seconds=seconds, reason=reason)]
+        case SteadyLoadResult():
+            lines += ["", say("cli.steady", **asdict(values))]
+            lines.append(say("cli.made_on", device=values.device_name))
+        case RealOrFakeResult():
+            lines += [
+                say(f"cli.digit.{'real' if real else 'fake'}", number=number, belief=100 * belief)
+                for number, (real, belief) in enumerate(
+                    zip(values.truths, values.beliefs, strict=True)
+                )
+            ]
         case AttackResult() | AttackSweepResult() | DefencesResult() | TransferResult():
             lines += attack_text(say, values)
+        case PreflightResult():
+            lines += preflight_text(values, say)
         case _:
             pass
     return lines

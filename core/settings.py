@@ -56,6 +56,9 @@ class LabSettings:
     keep_refused_prompts: bool = _setting(
         False, "true: keep the words of refused prompts, not only their number"
     )
+    compile_pictures: bool = _setting(
+        False, "true: compile the image model when the server starts (a GPU; a minute or two)"
+    )
     offline: bool = _setting(False, "true: never try to download anything")
     devices: str = _setting("auto", "auto, cpu, or UUIDs of the cards to use, separated by commas")
     cpu_threads: int = _setting(2, "CPU threads of one worker", low=1, high=256)
@@ -83,6 +86,12 @@ class LabSettings:
     class_code: str = _setting("", "students must type this code first; empty: no code")
     teacher_code: str = _setting("", "opens the teacher's view; empty: no teacher's view")
     database_url: str = _setting("", "where results are kept; empty: SQLite in the cache folder")
+    retention_days: int = _setting(
+        180,  # a term, its examinations and some weeks to look back
+        "results older than so many days are deleted, and students gone for so long; 0: never",
+        low=0,
+        high=3_650,
+    )
 
     @classmethod
     def load(

@@ -126,6 +126,21 @@ class ImageSpeedSettings(ActivitySettings, frozen=True):
     repeats: Annotated[int, Limit(3, 30)] = 5
 
 
+class PreparePicturesSettings(ActivitySettings, frozen=True):
+    """Before the class: the model in memory, compiled where this device can."""
+
+    model: Model = MINI_TURBO
+
+
+class PreparePicturesResult(msgspec.Struct, frozen=True):
+    """What `Result.values` holds for "prepare-pictures"."""
+
+    model: str
+    seconds: float
+    not_compiled: str | None  # catalogue id of the reason; None: compiled
+    device_name: str
+
+
 class Rung(msgspec.Struct, frozen=True):
     """One way of drawing, measured: warmed up, synchronised, repeated."""
 
@@ -198,5 +213,16 @@ IMAGE_SPEED = Activity(
     need_mib=RUN_MIB,
     work=("repeats",),
     result=ImageSpeedResult,
+    model=_model,
+)
+PREPARE_PICTURES = Activity(
+    id="prepare-pictures",
+    settings=PreparePicturesSettings,
+    entry="core.labs.prepare_pictures:run",
+    lane=Lane.INFER,
+    need_mib=RUN_MIB,
+    work=(),
+    result=PreparePicturesResult,
+    recorded=False,
     model=_model,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from core.data.digits import Digits
     from core.engine.engine import Engine
     from core.engine.view import JobView
+    from core.models.fetches import Fetches
     from core.recordings import Replay
     from core.records.store import Records
     from core.safety.credentials import Authority
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 HOST_METER_SECONDS = 1.0
 FORGET_SECONDS = 30.0  # between two looks for pictures whose students are gone
+RETENTION_SECONDS = 86_400.0  # between two looks for results that are too old
+END_SECONDS = 5.0  # for a look that is under way when the server ends
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -49,7 +53,7 @@ def lab_settings() -> LabSettings:
 def engine() -> Engine:
     from core.engine.local import LocalEngine
 
-    local = LocalEngine(lab_settings(), on_over=remember)
+    local = LocalEngine(lab_settings(), on_over=remember, may_keep=may_keep)
     _at_end().callback(local.close)
     return local
 
@@ -60,6 +64,15 @@ def remember(job: JobView) -> None:
 
     own = is_upload(str(job.settings.get("picture", "")))
     records().save(replace(job, pictures={}) if own else job)
+
+
+def may_keep(job: JobView) -> bool:
+    """Whether the engine may still hold a job's pictures: of a student's own, while it is here."""
+    from core.data.photos import has_upload, is_upload
+    from core.engine.local import kept_folder
+
+    own = str(job.settings.get("picture", ""))
+    return not is_upload(own) or has_upload(kept_folder(lab_settings(), job.student), own)
 
 
 @st.cache_resource(show_spinner=False)
@@ -140,6 +153,40 @@ def uploads_forgotten() -> threading.Thread:
 
 
 @st.cache_resource(show_spinner=False)
+def results_forgotten() -> threading.Thread:
+    """Deletes what is older than the settings keep it: at once, and then each day."""
+    settings, store = lab_settings(), records()
+    closing = threading.Event()
+
+    def forget() -> None:
+        from core.engine.local import delete_old_kept
+
+        while True:
+            jobs = store.forget_old(settings.retention_days)
+            folders = delete_old_kept(settings, days=settings.retention_days)
+            if jobs or folders:
+                _log.info("too old, deleted: %d results, files of %d students", jobs, folders)
+            if closing.wait(RETENTION_SECONDS):
+                return
+
+    thread = threading.Thread(target=forget, name="forget-results", daemon=True)
+    thread.start()
+    _at_end().callback(thread.join, END_SECONDS)
+    _at_end().callback(closing.set)
+    return thread
+
+
+@st.cache_resource(show_spinner=False)
+def fetches() -> Fetches:
+    """The downloads that a teacher has begun, whoever looks at them."""
+    from core.models.fetches import Fetches
+
+    running = Fetches(lab_settings())
+    _at_end().callback(running.close)
+    return running
+
+
+@st.cache_resource(show_spinner=False)
 def attempts() -> Attempts:
     return Attempts()
 
@@ -149,11 +196,27 @@ def tickets() -> Tickets:
     return Tickets()
 
 
+def prepare_pictures() -> None:
+    """Have the best image model that is here compiled before a student asks for it; nobody's job,
+    which the teacher sees, and may stop, among those of the class."""
+    from core.activities.make_images import PreparePicturesSettings
+    from core.models.image_models import default_image_model
+
+    model = default_image_model(lab_settings())
+    if model is not None and engine().gpu_uuids():
+        settings = PreparePicturesSettings(model=model)
+        engine().submit(secrets.token_urlsafe(), "prepare-pictures", settings)
+
+
 def warm_up() -> None:
     """Make everything before the first visitor asks for it."""
     try:
-        for make in (lab_settings, records, engine, digits, machine, host_meter, uploads_forgotten):
+        for make in (lab_settings, records, engine, digits, machine, host_meter):
             make()
+        uploads_forgotten()
+        results_forgotten()
+        if lab_settings().compile_pictures:
+            prepare_pictures()
     except Problem as problem:
         _log.error("the lab is not ready: %s", problem)  # every page says so in plain words
     except Exception:
