@@ -39,6 +39,8 @@ RUN_OPTIONS = {
     "record": "FILE",
     "debug": "",
 }
+PREFLIGHT_OPTIONS = {"device": "auto|cpu|cuda:N", "json": "", "html": "FILE", "debug": ""}
+PREFLIGHT = "preflight-"  # what the ids of its activities begin with
 BRING = {"image": "FILE"}  # of the activities that look at a picture
 
 
@@ -165,11 +167,42 @@ def check_prompt(words: list[str], say: Texts) -> int:
     return tell_verdict(prompt, LabSettings.load(), say, as_json="json" in options)
 
 
+def preflight(words: list[str], say: Texts) -> int:
+    """Exit code 0 only if no gate is red."""
+    suites = {
+        name.removeprefix(PREFLIGHT): activity
+        for name, activity in ACTIVITIES.items()
+        if name.startswith(PREFLIGHT)
+    }
+    if {"--help", "-h"} & set(words):
+        print("\n\n".join(activity_text(activity, say) for activity in suites.values()))
+        return FINISHED
+    if not words or words[0].startswith("-"):
+        raise Problem("problem.suite_missing", near=", ".join(suites))
+    if words[0] not in suites:
+        raise Problem("problem.suite_unknown", suite=words[0], near=", ".join(suites))
+    rules = suites[words[0]].settings.rules()
+    stands_for = {name: _value_word(rule) for name, rule in rules.items()}
+    options = _parsed(words[1:], stands_for | PREFLIGHT_OPTIONS)
+    _log("debug" in options)
+    from core.headless_preflight import run_preflight
+
+    return run_preflight(
+        words[0],
+        {name: options[name] for name in rules if name in options},
+        say,
+        device=options.get("device", "auto"),
+        as_json="json" in options,
+        report=_path(options.get("html")),
+    )
+
+
 COMMANDS: Mapping[str, Callable[[list[str], Texts], int]] = {
     "list": list_activities,
     "run": run,
     "assets": show_assets,
     "check-prompt": check_prompt,
+    "preflight": preflight,
 }
 
 
@@ -181,6 +214,7 @@ def help_text(say: Texts) -> str:
         "assets": say("cli.help.assets"),
         "assets fetch NAME": say("cli.help.fetch"),
         "check-prompt TEXT": say("cli.help.check_prompt"),
+        "preflight classroom|speech": say("cli.help.preflight"),
     }
     options = {
         f"--{name} {value}".strip(): say(f"cli.option.{name}")

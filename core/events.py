@@ -15,7 +15,7 @@ from core.preflight.gate import Outcome
 from core.problems import Notice
 from core.telemetry.readings import Absences, Reading, Recording, SummaryRow
 
-PROTOCOL = 4  # raised when an event, or an order to run, changes shape: both ends must agree
+PROTOCOL = 5  # raised when an event, or an order to run, changes shape: both ends must agree
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):

@@ -2,6 +2,8 @@
 # What the Makefile's targets stand on, safe to repeat:
 #   deploy/setup.sh venv      .venv holds what requirements.lock pins
 #   deploy/setup.sh browser   a Chromium is on PATH; if none can be had, the browser tests skip
+# and what CI adds, since a database server is nothing to put on somebody's laptop unasked:
+#   deploy/setup.sh postgresql   Debian's PostgreSQL is there; if not, the tests with it skip
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -70,11 +72,18 @@ prepare_browser() {
     apt_install chromium || say "Chromium could not be installed: the browser tests will be skipped"
 }
 
+prepare_postgresql() {
+    if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then return; fi
+    say "no PostgreSQL in /usr/lib/postgresql; trying to install it"
+    apt_install postgresql || say "PostgreSQL could not be installed: its tests will be skipped"
+}
+
 case "${1:-}" in
     venv) prepare_venv ;;
     browser) prepare_browser ;;
+    postgresql) prepare_postgresql ;;
     *)
-        say "say venv or browser"
+        say "say venv, browser or postgresql"
         exit 2
         ;;
 esac

@@ -13,7 +13,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "pages").glob("*.py"))
 SOURCES = sorted((ROOT / "core").rglob("*.py"))
-MAY_IMPORT_TORCH = ("core.labs", "core.models")
+MAY_IMPORT_TORCH = (
+    "core.labs",
+    "core.models",
+    "core.preflight.classroom",
+    "core.preflight.speech",
+)
 MAY_IMPORT_TORCH_LATE = ("core.data.fetch", "core.engine.worker", "core.__main__")
 
 

@@ -48,6 +48,7 @@ from core.activities.make_images import (
     IMAGE_SPEED,
     MAKE_IMAGES,
     PICTURE_INSIDE,
+    PREPARE_PICTURES,
     EightPicturesResult,
     EightPicturesSettings,
     ImageSpeedResult,
@@ -56,12 +57,24 @@ from core.activities.make_images import (
     MakeImagesSettings,
     PictureInsideResult,
     PictureInsideSettings,
+    PreparePicturesResult,
+    PreparePicturesSettings,
 )
 from core.activities.preflight import (
     PREFLIGHT_CLASSROOM,
     PREFLIGHT_SPEECH,
+    SPEECH_TRAP,
     ClassroomSettings,
     SpeechSettings,
+    SpeechTrapSettings,
+)
+from core.activities.soc import (
+    REAL_OR_FAKE,
+    STEADY_LOAD,
+    RealOrFakeResult,
+    RealOrFakeSettings,
+    SteadyLoadResult,
+    SteadyLoadSettings,
 )
 from core.activities.train_gan import (
     DRAW_DIGITS,
@@ -111,11 +124,18 @@ __all__ = [
     "MakeImagesSettings",
     "PictureInsideResult",
     "PictureInsideSettings",
+    "PreparePicturesResult",
+    "PreparePicturesSettings",
     "RaceResult",
     "RaceSettings",
+    "RealOrFakeResult",
+    "RealOrFakeSettings",
     "Seen",
     "SpeechSettings",
+    "SpeechTrapSettings",
     "Speedup",
+    "SteadyLoadResult",
+    "SteadyLoadSettings",
     "SweepPoint",
     "TrainGanResult",
     "TrainGanSettings",
@@ -139,12 +159,16 @@ ACTIVITIES: dict[str, Activity] = {
         EIGHT_PICTURES,
         PICTURE_INSIDE,
         IMAGE_SPEED,
+        PREPARE_PICTURES,
         ATTACK,
         ATTACK_SWEEP,
         DEFENCES,
         TRANSFER,
+        STEADY_LOAD,
+        REAL_OR_FAKE,
         PREFLIGHT_CLASSROOM,
         PREFLIGHT_SPEECH,
+        SPEECH_TRAP,
     )
 }
 

@@ -22,12 +22,15 @@ from dataclasses import dataclass, field
 
 from core.activities import Lane
 from core.engine.estimates import Durations, Outlook
+from core.engine.holdings import Fate, Use, WorkerHolding
 from core.engine.memory import SHOWN_SECONDS, Memory, needed_mib
 from core.engine.state import Job, Run, Worker, WorkerState
 from core.engine.stimuli import (
     AskToStop,
     CancelAsked,
     Decision,
+    DropModels,
+    GiveBackAsked,
     JobEnded,
     KillWorker,
     MemorySeen,
@@ -68,6 +71,7 @@ class Caps:
     idle_seconds: float = 600.0
     grace_seconds: float = 300.0
     job_seconds: float = 1_800.0
+    shared_seconds: float = 60.0  # others who used a model so lately still want it
 
     def slots(self, lane: Lane) -> int:
         """Workers of a lane on one device. The infer lane has one: it owns the shared models."""
@@ -143,6 +147,21 @@ class Dispatcher:
                 found |= {job.job: outlook for job in jobs}
         return found
 
+    def workers(self, student: str, now: float) -> list[WorkerHolding]:
+        """Every living worker, as this student sees it; how much it holds is not known here."""
+        return [
+            WorkerHolding(
+                worker=worker.worker,
+                device=worker.device,
+                lane=worker.lane,
+                use=_use(worker, student),
+                fate=self._fate(worker, student, now),
+                idle_seconds=now - worker.since if worker.state is WorkerState.IDLE else None,
+                models=(worker.model,) if worker.model else (),
+            )
+            for worker in self._workers.values()
+        ]
+
     # --- the one way in ---
 
     def handle(self, stimulus: Stimulus, now: float) -> list[Decision]:
@@ -165,6 +184,8 @@ class Dispatcher:
             case StudentSeen():
                 self._seen[stimulus.student] = now
                 return []
+            case GiveBackAsked():
+                decisions += self._give_back(stimulus.student, now)
             case MemorySeen():
                 self._memory.see(stimulus.device, stimulus.free_mib, stimulus.total_mib)
             case Ticked():
@@ -224,6 +245,7 @@ class Dispatcher:
         run.jobs.remove(job)
         run.finished = run.finished and ended.finished
         worker.heard = now
+        worker.users[job.student] = now
         if ended.finished and job.model:
             worker.model, worker.model_mib = job.model, job.model_mib
         if not run.jobs:
@@ -342,6 +364,37 @@ class Dispatcher:
         worker.enter(WorkerState.LEAVING, now)
         return RetireWorker(worker.worker)
 
+    # --- giving back ---
+
+    def _give_back(self, student: str, now: float) -> Iterator[Decision]:
+        for worker in self._workers.values():
+            match self._fate(worker, student, now):
+                case Fate.ENDS:
+                    yield self._retire(worker, now)
+                case Fate.DROPS:
+                    worker.model, worker.model_mib, worker.emptied = "", 0, True
+                    yield DropModels(worker.worker)
+
+    def _fate(self, worker: Worker, student: str, now: float) -> Fate:
+        """A worker that trains holds nothing that anybody comes back to: it may end. One that
+        infers holds a model of the class, which stays as long as others use it."""
+        if worker.state is not WorkerState.IDLE:
+            return Fate.BUSY
+        if worker.lane is Lane.TRAIN:
+            return Fate.ENDS
+        if worker.emptied or not worker.used:
+            return Fate.EMPTY
+        lately = now - self.caps.shared_seconds
+        if any(at >= lately for who, at in worker.users.items() if who != student):
+            return Fate.SHARED
+        if any(j.model and j.model == worker.model and j.student != student for j in self._waiting):
+            return Fate.SHARED
+        return Fate.DROPS
+
+    @property
+    def _waiting(self) -> Iterator[Job]:
+        return (job for job in self._jobs.values() if job.run is None)
+
     # --- turns and places ---
 
     def _queued(self, lane: Lane) -> list[list[Job]]:
@@ -396,8 +449,8 @@ class Dispatcher:
         )
         for job in jobs:
             job.state, job.run = JobState.RUNNING, run
-            self._last_turn[job.student] = now
-        worker.run, worker.heard, worker.used = run, now, True
+            self._last_turn[job.student] = worker.users[job.student] = now
+        worker.run, worker.heard, worker.used, worker.emptied = run, now, True, False
         worker.enter(WorkerState.BUSY, now)
         if first.model and first.model != worker.model:
             worker.model, worker.model_mib = "", 0  # what it held may go; what comes is not sure
@@ -480,6 +533,20 @@ class Dispatcher:
 
     def _slots(self, lane: Lane) -> int:
         return self.caps.slots(lane) * len(self.devices)
+
+
+def _use(worker: Worker, student: str) -> Use:
+    match worker.state:
+        case WorkerState.STARTING:
+            return Use.STARTING
+        case WorkerState.LEAVING:
+            return Use.LEAVING
+        case WorkerState.IDLE:
+            return Use.IDLE
+    whose = {job.student == student for job in worker.jobs}
+    if whose == {True, False}:
+        return Use.TOGETHER
+    return Use.MINE if True in whose else Use.OTHERS
 
 
 def _started(run: Run) -> float:

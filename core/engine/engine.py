@@ -6,6 +6,7 @@ from typing import Protocol
 
 from core.activities import ActivitySettings
 from core.context import Wish
+from core.engine.holdings import Holdings
 from core.engine.view import JobView
 
 
@@ -42,6 +43,18 @@ class Engine(Protocol):
 
     def cancel_any(self, job: str) -> None:
         """The teacher's cancel: any student's job."""
+
+    def holdings(self, student: str) -> Holdings:
+        """What every worker holds, and what is kept for this student."""
+
+    def give_back(self, student: str) -> Holdings:
+        """Give back what this student needs no more and no classmate uses; safe at any time.
+
+        Finished jobs of this student are forgotten (the records have them), idle workers that
+        train end, idle ones that infer let go of their models. Running jobs stay, this student's
+        own too. The answer is what was held just before; each worker's `fate` says what becomes of
+        it. The memory is back some moments later, as `holdings` will tell.
+        """
 
     def gpu_uuids(self) -> tuple[str, ...]:
         """The cards that jobs may run on; empty: jobs run on the CPU."""

@@ -6,28 +6,36 @@ brings in time, and whoever holds the lock carries out the decisions.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import queue
 import secrets
+import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import msgspec
+import psutil
 from msgspec.structs import replace
 
 from core.activities import ACTIVITIES, Activity, ActivitySettings
 from core.context import Wish
 from core.engine.dispatcher import CPU, Caps, Dispatcher
 from core.engine.estimates import Outlook
+from core.engine.holdings import Held, Holdings, WorkerHolding, own_vram_mib
 from core.engine.processes import WorkerProcess
 from core.engine.stimuli import (
     AskToStop,
     Batch,
     CancelAsked,
     Decision,
+    DropModels,
+    GiveBackAsked,
     JobEnded,
     KillWorker,
     MemorySeen,
@@ -45,14 +53,16 @@ from core.engine.stimuli import (
     WorkerReady,
 )
 from core.engine.view import JobState, JobView, apply
-from core.engine.wire import Ended, FromWorker, Hello, JobOrder, Quit, Run, Said, Steer
+from core.engine.wire import Drop, Ended, FromWorker, Hello, Holds, JobOrder, Quit, Run, Said, Steer
 from core.events import PROTOCOL, Failed, Progressed, Result, Stopped
-from core.problems import Notice
+from core.problems import Notice, Problem
 from core.settings import LabSettings
-from core.telemetry.nvml import list_gpus
+from core.telemetry.nvml import MIB, list_gpus, vram_holders
+from core.telemetry.processes import process_ids_are_the_hosts
 
 TICK_SECONDS = 0.25
 MEMORY_SECONDS = 1.0  # between two looks at the cards' free memory
+PICTURES_SECONDS = 5.0  # between two looks for pictures that may not be kept any longer
 CLOSE_SECONDS = 3.0  # for all workers to be gone
 KEPT_VIEWS = 1_000  # finished jobs kept in memory; the records have the rest
 
@@ -68,9 +78,14 @@ class LocalEngine:
         *,
         activities: Mapping[str, Activity] = ACTIVITIES,
         on_over: Callable[[JobView], None] | None = None,
+        may_keep: Callable[[JobView], bool] | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """`on_over` gets the view of each finished job to be recorded, in a thread of its own."""
+        """`on_over` gets the view of each finished job to be recorded, in a thread of its own.
+
+        `may_keep` is asked every few seconds of each finished job with pictures: where it says no,
+        the pictures go.
+        """
         self._settings = settings
         self._activities = activities
         self._gpu_uuids = _chosen_gpus(settings)
@@ -78,6 +93,12 @@ class LocalEngine:
         self._lock = threading.RLock()
         self._views: dict[str, JobView] = {}
         self._workers: dict[str, WorkerProcess] = {}
+        self._held: dict[str, Held] = {}  # worker -> what it said when it rested
+        self._may_keep = may_keep
+        self._recording: Counter[str] = Counter()  # student -> finished jobs on their way there
+        self._vram: dict[str, dict[int, float | None]] = {}  # card -> process -> MiB
+        self._vram_at = float("-inf")
+        self._ids_are_the_hosts = process_ids_are_the_hosts()
         self._over: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._threads = [
@@ -161,6 +182,65 @@ class LocalEngine:
                 for job in self._dispatcher.unfinished()
             )
 
+    def holdings(self, student: str) -> Holdings:
+        vram = self._vram_now()
+        with self._lock:
+            workers = self._dispatcher.workers(student, time.monotonic())
+            pids = {name: worker.pid for name, worker in self._workers.items()}
+            held = dict(self._held)
+            mine = [view for view in self._views.values() if view.student == student]
+            recording = self._recording[student]
+        sizes = _file_sizes(kept_folder(self._settings, student))
+        states = Counter(view.state for view in mine)
+        finished = sum(state.over for state in states.elements())
+        queued = states[JobState.QUEUED]
+        return Holdings(
+            workers=tuple(
+                _measured(worker, pids.get(worker.worker), held.get(worker.worker), own)
+                for worker in workers
+                for own in [self._own_vram(worker, pids.get(worker.worker), vram)]
+            ),
+            jobs=finished,
+            picture_bytes=sum(len(png) for view in mine for png in view.pictures.values()),
+            files=len(sizes),
+            file_bytes=sum(sizes),
+            queued=queued,
+            running=len(mine) - finished - queued,
+            recording=recording,
+        )
+
+    def give_back(self, student: str) -> Holdings:
+        before = self.holdings(student)
+        with self._lock:
+            fates = self._dispatcher.workers(student, time.monotonic())
+            self._take(GiveBackAsked(student))
+            for name, view in list(self._views.items()):
+                if view.student == student and view.state.over:
+                    del self._views[name]
+        # A worker may have begun or ended a run since it was measured: its fate counts, as decided.
+        measured = {worker.worker: worker for worker in before.workers}
+        return replaced(
+            before,
+            workers=tuple(
+                replaced(measured.get(w.worker, w), use=w.use, fate=w.fate) for w in fates
+            ),
+        )
+
+    def _own_vram(
+        self, worker: WorkerHolding, pid: int | None, vram: dict[str, dict[int, float | None]]
+    ) -> float | None:
+        if pid is None or worker.device == CPU:
+            return None
+        return own_vram_mib(vram.get(worker.device), pid, ids_are_the_hosts=self._ids_are_the_hosts)
+
+    def _vram_now(self) -> dict[str, dict[int, float | None]]:
+        """Who holds what on the cards; asked of the driver once a second at most."""
+        now = time.monotonic()
+        if self._gpu_uuids and now - self._vram_at >= MEMORY_SECONDS:
+            self._vram_at = now
+            self._vram = vram_holders()
+        return self._vram
+
     def gpu_uuids(self) -> tuple[str, ...]:
         return self._gpu_uuids
 
@@ -203,6 +283,9 @@ class LocalEngine:
                 self._workers[decision.worker].send(Steer(decision.job, Wish.STOP))
             case RetireWorker():
                 self._workers[decision.worker].send(Quit())
+            case DropModels():
+                self._held.pop(decision.worker, None)  # it will say anew
+                self._workers[decision.worker].send(Drop())
             case KillWorker():
                 self._workers[decision.worker].kill()
             case Requeue(job):
@@ -228,6 +311,7 @@ class LocalEngine:
         log.info("worker %s is process %d on %s", name, self._workers[name].pid, order.device)
 
     def _run(self, order: RunJobs) -> None:
+        self._held.pop(order.worker, None)
         for job in order.jobs:
             self._change(job, state=JobState.RUNNING, device=order.device)
         views = [self._views[job] for job in order.jobs]
@@ -254,6 +338,8 @@ class LocalEngine:
             match message:
                 case Hello():
                     self._greet(worker, message)
+                case Holds(held):
+                    self._held[worker] = held
                 case Said(job, event):
                     view = self._views.get(job)
                     if view is not None and not view.state.over:
@@ -279,6 +365,7 @@ class LocalEngine:
     def _gone(self, worker: str, *, killed: bool) -> None:
         with self._lock:
             del self._workers[worker]
+            self._held.pop(worker, None)
             self._take(WorkerLost(worker, killed=killed))
 
     def _settle(self, job: str, outcome: Result | Stopped | Failed) -> None:
@@ -287,6 +374,7 @@ class LocalEngine:
         del self._views[job]
         self._views[job] = view
         if self._activities[view.activity].recorded:
+            self._recording[view.student] += 1
             self._over.put(view)
         over = [name for name, kept in self._views.items() if kept.state.over]
         for name in over[:-KEPT_VIEWS]:
@@ -307,9 +395,12 @@ class LocalEngine:
     # --- threads ---
 
     def _tick(self) -> None:
-        looked_at = 0.0
+        looked_at = swept_at = 0.0
         while not self._closing.wait(TICK_SECONDS):
             now = time.monotonic()
+            if self._may_keep is not None and now - swept_at >= PICTURES_SECONDS:
+                swept_at = now
+                self._sweep(self._may_keep)
             if self._gpu_uuids and now - looked_at >= MEMORY_SECONDS:
                 looked_at = now
                 self._look_at_memory()
@@ -324,14 +415,25 @@ class LocalEngine:
             for gpu in gpus:
                 self._take(MemorySeen(gpu.uuid, gpu.free_mib, gpu.total_mib))
 
+    def _sweep(self, may_keep: Callable[[JobView], bool]) -> None:
+        """Let go of pictures whose time is over."""
+        with self._lock:
+            shown = [view for view in self._views.values() if view.state.over and view.pictures]
+        for view in shown:
+            if not may_keep(view):
+                with self._lock:
+                    if view.id in self._views:
+                        self._views[view.id] = replace(view, pictures={})
+
     def _tell_over(self, on_over: Callable[[JobView], None] | None) -> None:
         while (view := self._over.get()) is not None:
-            if on_over is None:
-                continue
             try:
-                on_over(view)
+                if on_over is not None:
+                    on_over(view)
             except Exception:
                 log.exception("job %s is over, but could not be recorded", view.id)
+            with self._lock:
+                self._recording -= Counter((view.student,))  # none are left: no entry either
 
 
 def _placed(view: JobView, outlook: Outlook | None) -> JobView:
@@ -380,6 +482,52 @@ def submission(job: str, student: str, activity: Activity, settings: ActivitySet
 def kept_folder(settings: LabSettings, student: str) -> Path:
     """Where this student's trained networks are kept; the name does not tell the token."""
     return settings.cache / "kept" / hashlib.sha256(student.encode()).hexdigest()[:32]
+
+
+def delete_kept(settings: LabSettings, student: str) -> None:
+    """Delete all files of this student. Raises Problem where some of them cannot be deleted."""
+    folder = kept_folder(settings, student)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise Problem("problem.kept_delete")
+
+
+def delete_old_kept(settings: LabSettings, *, days: int) -> int:
+    """Delete the folders of students in which nothing has changed for so many days; returns how
+    many. 0 days: keep everything."""
+    before, gone = time.time() - days * 86_400, 0
+    for folder in (settings.cache / "kept").glob("*") if days > 0 else ():
+        with contextlib.suppress(OSError):  # changed at this very moment, or not ours to delete
+            if max(path.stat().st_mtime for path in (folder, *folder.rglob("*"))) < before:
+                shutil.rmtree(folder)
+                gone += 1
+    return gone
+
+
+def _file_sizes(folder: Path) -> list[int]:
+    sizes = []
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # deleted at this very moment
+            if file.is_file():
+                sizes.append(file.stat().st_size)
+    return sizes
+
+
+def _measured(
+    worker: WorkerHolding, pid: int | None, held: Held | None, own_vram: float | None
+) -> WorkerHolding:
+    ram = None
+    if pid is not None:
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            ram = psutil.Process(pid).memory_info().rss / MIB
+    return replaced(
+        worker,
+        pid=pid,
+        ram_mib=ram,
+        own_vram_mib=own_vram,
+        held=held,
+        models=worker.models if held is None else held.models,
+    )
 
 
 def _caps(settings: LabSettings) -> Caps:

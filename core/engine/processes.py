@@ -27,9 +27,13 @@ FOR_WORKERS = (
     "mini_turbo_dir",
     "prompt_rules",
     "offline",
+    "devices",
     "cpu_threads",
+    "train_slots",
     "sample_seconds",
+    "database_url",  # preflight sees whether it answers
 )
+CODES = ("class_code", "teacher_code")  # of these a worker is told only that they are set
 GOODBYE_SECONDS = 1.0  # from the last word of a worker to the end of its process
 
 log = logging.getLogger(__name__)
@@ -123,6 +127,7 @@ class WorkerProcess:
 
 def _environment(device: str, settings: LabSettings) -> dict[str, str]:
     """The server's environment, less its codes, with the one device that this worker may see."""
+    codes = {PREFIX + name.upper(): "set" for name in CODES if getattr(settings, name)}
     kept = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
     threads = str(settings.cpu_threads)
     ours = {
@@ -133,6 +138,7 @@ def _environment(device: str, settings: LabSettings) -> dict[str, str]:
     return (
         kept
         | ours
+        | codes
         | {
             "CUDA_VISIBLE_DEVICES": "" if device == CPU else device,
             "OMP_NUM_THREADS": threads,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from core.activities import Lane
@@ -71,6 +71,8 @@ class Worker:
     used: bool = False  # it has run something, and may still hold memory for it
     model: str = ""  # what it surely holds in memory: some job with it brought a result
     model_mib: int = 0
+    users: dict[str, float] = field(default_factory=dict)  # student -> when last served
+    emptied: bool = False  # asked to let its models go, and has run nothing since
     verdict: Notice | None = None  # why the engine ends it, where it does
 
     def enter(self, state: WorkerState, now: float) -> None:

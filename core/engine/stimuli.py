@@ -87,6 +87,13 @@ class StudentSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveBackAsked:
+    """The student wants no more memory held on their behalf."""
+
+    student: str
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySeen:
     """Free memory of one card as its driver reports it; None where it cannot say."""
 
@@ -108,6 +115,7 @@ Stimulus = (
     | JobEnded
     | WorkerLost
     | StudentSeen
+    | GiveBackAsked
     | MemorySeen
     | Ticked
 )
@@ -146,6 +154,13 @@ class RetireWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class DropModels:
+    """Ask an idle worker to let go of the models that it holds, and to stay."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
 class KillWorker:
     worker: str
 
@@ -166,4 +181,6 @@ class Settle:
     problem: Notice | None = None
 
 
-Decision = StartWorker | RunJobs | AskToStop | RetireWorker | KillWorker | Requeue | Settle
+Decision = (
+    StartWorker | RunJobs | AskToStop | RetireWorker | DropModels | KillWorker | Requeue | Settle
+)

@@ -13,6 +13,7 @@ from typing import IO, Any
 import msgspec
 
 from core.context import Wish
+from core.engine.holdings import Held
 from core.events import AnyEvent, Failed, Result, Stopped
 
 MAX_FRAME = 64 * 2**20  # bytes; a picture grid is far below, a torn stream far above
@@ -52,6 +53,10 @@ class Steer(Message, frozen=True):
     wish: Wish
 
 
+class Drop(Message, frozen=True):
+    """Let go of the models in memory, and say what is left; sent to an idle worker."""
+
+
 class Quit(Message, frozen=True):
     """End the process; sent to an idle worker."""
 
@@ -74,6 +79,12 @@ class Said(Message, frozen=True):
     event: AnyEvent
 
 
+class Holds(Message, frozen=True):
+    """What the worker holds while it rests."""
+
+    held: Held
+
+
 class Ended(Message, frozen=True):
     """A job is over. Not `healthy`: this process must not get another run.
 
@@ -85,8 +96,8 @@ class Ended(Message, frozen=True):
     healthy: bool
 
 
-ToWorker = Run | Steer | Quit
-FromWorker = Hello | Said | Ended
+ToWorker = Run | Steer | Drop | Quit
+FromWorker = Hello | Said | Holds | Ended
 
 
 class Sender:

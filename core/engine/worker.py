@@ -33,9 +33,12 @@ from msgspec.structs import replace
 from core.activities import ActivitySettings
 from core.context import Context, Share, Wish
 from core.data.digits import Digits, load_digits
+from core.engine.holdings import Held
 from core.engine.wire import (
+    Drop,
     Ended,
     Hello,
+    Holds,
     JobOrder,
     Quit,
     Run,
@@ -45,15 +48,18 @@ from core.engine.wire import (
     received_by_worker,
 )
 from core.events import PROTOCOL, AnyEvent, Failed, Read, Result, Stopped
+from core.models.in_memory import models_in_memory
 from core.problems import Notice, Problem
 from core.settings import LabSettings
 from core.telemetry.machine import describe_machine
 from core.telemetry.meter import Meter, open_meter
 from core.telemetry.readings import Machine, Reading
+from core.telemetry.torch_memory import TorchMemory, TorchReading, live_tensors
 
 Outcome = Result | Stopped | Failed
 
 AT_ONCE_SECONDS = 0.02  # the engine answers an outcome with the next run, where one waits
+REST_SECONDS = 0.5  # without work, then a worker counts what it holds
 REPORT_SECONDS = 0.5  # live readings leave in batches this far apart
 
 log = logging.getLogger("worker")
@@ -67,7 +73,7 @@ class Worker:
         self._sender = Sender(events)
         self._gpu_uuid = gpu_uuid
         self._settings = LabSettings.load()
-        self._runs: queue.SimpleQueue[Run | Quit] = queue.SimpleQueue()
+        self._runs: queue.SimpleQueue[Run | Drop | Quit] = queue.SimpleQueue()
         self._wishes: dict[str, Wish] = {}
         self._unfinished: tuple[str, ...] = ()  # jobs of the run that have no outcome yet
         self._last: tuple[str, Outcome] | None = None  # the outcome that came last
@@ -85,21 +91,51 @@ class Worker:
         ) as meter:
             self._sender.send(self._hello())
             machine = describe_machine()
-            command = self._runs.get()
-            while isinstance(command, Run) and self._run(command, meter, machine):
-                command = self._next_after(command)
+            command = self._rest()
+            while not isinstance(command, Quit):
+                if isinstance(command, Drop):
+                    self._drop_models()
+                    command = self._runs.get()
+                elif self._run(command, meter, machine):
+                    command = self._next_after(command)
+                else:
+                    return
 
-    def _next_after(self, done: Run) -> Run | Quit:
+    def _next_after(self, done: Run) -> Run | Drop | Quit:
         """The next command. Memory is given back before it, unless more of the same waits already:
         with a large library loaded, that takes longer than a picture (0.2 s)."""
-        command: Run | Quit | None = None
+        command: Run | Drop | Quit | None = None
         if done.together:
             with contextlib.suppress(queue.Empty):
                 command = self._runs.get(timeout=AT_ONCE_SECONDS)
         if isinstance(command, Run) and command.entry == done.entry:
             return command
         _give_memory_back()
-        return self._runs.get() if command is None else command
+        return self._rest() if command is None else command
+
+    def _rest(self) -> Run | Drop | Quit:
+        """The next command; what this process holds is told when it has rested for a moment."""
+        with contextlib.suppress(queue.Empty):
+            return self._runs.get(timeout=REST_SECONDS)
+        self._sender.send(Holds(self._held()))
+        return self._runs.get()
+
+    def _drop_models(self) -> None:
+        models_in_memory().drop_all()
+        _digits.cache_clear()
+        _give_memory_back()
+        self._sender.send(Holds(self._held()))
+
+    def _held(self) -> Held:
+        tensors, tensors_mib = live_tensors("cpu" if self._gpu_uuid is None else "cuda")
+        card = TorchReading() if self._gpu_uuid is None else TorchMemory(self._gpu_uuid).read()
+        return Held(
+            models=models_in_memory().names,
+            tensors=tensors,
+            tensors_mib=tensors_mib,
+            reserved_mib=card.reserved_mib,
+            allocated_mib=card.allocated_mib,
+        )
 
     def _listen(self) -> None:
         for command in received_by_worker(self._commands):
@@ -107,7 +143,7 @@ class Worker:
                 case Steer(job, wish):
                     if wish is Wish.STOP or self._wishes.get(job) not in (Wish.STOP, Wish.FINISH):
                         self._wishes[job] = wish
-                case Run() | Quit():
+                case Run() | Drop() | Quit():
                     self._runs.put(command)
         _end_process_group()
 

@@ -31,6 +31,7 @@ from core.events import AnyEvent, Measured, Staged
 from core.labs.device import give_memory_back, wait_for
 from core.labs.picture_graphs import PictureGraph
 from core.models.image_models import ImageModel
+from core.models.in_memory import models_in_memory
 from core.models.mini_turbo.obey import load_judge
 from core.models.mini_turbo.words import understand
 from core.problems import Problem
@@ -313,6 +314,7 @@ class Owner:
         if not self.holds(model, device):
             self.drop()
             self._pipeline = ImagePipeline.load(model, device)
+            models_in_memory().note(model.id, self.drop)
             gc.collect()
             gc.freeze()  # a model is a million objects, to be walked after every job otherwise
         assert self._pipeline is not None
@@ -322,6 +324,7 @@ class Owner:
         """Give the model's memory back."""
         if self._pipeline is None:
             return
+        models_in_memory().gone(self._pipeline.model.id)
         device, self._pipeline = self._pipeline.device, None
         if "torch._dynamo" in sys.modules:  # what it compiled knows the weights
             torch.compiler.reset()

@@ -20,6 +20,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from core.activities.attack import LITE_0, LITE_1, RESNET_18
 from core.models.classifier_files import classifier_named, classifiers_here
 from core.models.efficientnet_lite import read_efficientnet_lite
+from core.models.in_memory import models_in_memory
 from core.problems import Problem
 from core.settings import LabSettings
 
@@ -91,6 +92,7 @@ def _loaded(name: str, file: Path, device: str) -> Classifier:
     except UNREADABLE as error:
         log.error("the weights of %s in %s cannot be read: %s", name, file, error)
         raise Problem("problem.classifier_damaged", model=name) from None
+    models_in_memory().note(name, _loaded.cache_clear)
     return classifier.to(device)
 
 

@@ -18,6 +18,7 @@ from core.problems import Notice, Problem
 if TYPE_CHECKING:
     from core.events import AnyEvent
 
+# A text that is an id of the catalogues is shown as what stands there. None reads "not measured".
 Cell = str | int | float | bool | None
 
 
@@ -105,6 +106,8 @@ class PreflightResult(msgspec.Struct, frozen=True):
     gates: tuple[Outcome, ...]
     made_at: str  # ISO date and time, of this machine's clock
     versions: dict[str, str]  # package -> version
+    cpu: str = ""  # of this machine
+    device_name: str = ""  # what the gates computed on: a card, or the CPU
 
 
 # A gate's work: yields events (progress, pictures), returns its judgement. It is handed the bench
@@ -129,6 +132,7 @@ class Suite:
     id: str
     bench: str  # "module:class"; class(settings, context)
     gates: tuple[Gate, ...]
+    words: str = "gate"  # where its gates' words stand: `<words>.<id>.title` and so on
 
     def chosen(self, names: str) -> tuple[Gate, ...]:
         """The gates that a setting names: "all", or ids separated by commas, in any case.
@@ -137,9 +141,11 @@ class Suite:
         """
         if names.strip().lower() == "all":
             return self.gates
-        known = {gate.id.lower(): gate for gate in self.gates}
-        asked = [name.strip().lower() for name in names.split(",") if name.strip()]
-        for name in asked:
-            if name not in known:
-                raise Problem("problem.gate_unknown", gate=name, near=", ".join(known))
+        near = ", ".join(gate.id for gate in self.gates)
+        known = {gate.id.lower() for gate in self.gates}
+        asked = {name.strip().lower() for name in names.split(",") if name.strip()}
+        if not asked:
+            raise Problem("problem.gate_none", near=near)
+        for name in sorted(asked - known):
+            raise Problem("problem.gate_unknown", gate=name, near=near)
         return tuple(gate for gate in self.gates if gate.id.lower() in asked)

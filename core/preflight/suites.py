@@ -38,7 +38,7 @@ SPEECH = Suite(
         Gate("G4b", f"{_SPEECH}.gates_data:anisotropy", 40, (Need.SPEECH, Need.WEIGHTS)),
         Gate("G5", f"{_SPEECH}.gates_run:one_step", 40, (Need.SPEECH,)),
         Gate("G5b", f"{_SPEECH}.gates_run:mixed_precision", 60, (Need.SPEECH,)),
-        Gate("G6", f"{_SPEECH}.gates_run:checkpoint", 60),
+        Gate("G6", f"{_SPEECH}.gates_run:checkpoint_restores", 60),
         Gate("G7", f"{_SPEECH}.gates_model:detection_branch", 15),
     ),
 )

@@ -16,112 +16,39 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import (
-    URL,
-    Engine,
-    Index,
-    LargeBinary,
-    QueuePool,
-    String,
-    create_engine,
-    delete,
-    event,
-    func,
-    make_url,
-    select,
-    update,
-)
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.exc import StaleDataError
 
 from core.engine.view import JobState, JobView
 from core.problems import Notice, Problem
+from core.records.database import open_database
+from core.records.tables import (
+    ANSWER_LENGTH,
+    NAME_LENGTH,
+    PROMPT_LENGTH,
+    QUESTION_LENGTH,
+    RULE_LENGTH,
+    Decision,
+    Guess,
+    Job,
+    Prompt,
+    Student,
+)
 from core.safety.prompts import Verdict
 from core.settings import LabSettings
 
 FILE_NAME = "lab.db"
 MEMORY = "sqlite://"
-SCHEMA = "3"  # of the tables below; for whoever has to bring an older database up to date
-NAME_LENGTH = 80
-RULE_LENGTH = 64
-PROMPT_LENGTH = 300
+DAY = 86_400.0  # seconds
 MOST_PROMPTS = 1_000  # that are kept; older ones go
-WAIT_SECONDS = 5  # for another writer, or for a database server to answer
 
 NO_SYNC = {"synchronize_session": False}  # the session holds none of these rows
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-
-
-class _Table(DeclarativeBase):
-    pass
-
-
-class _Lab(_Table):
-    """Facts about the database itself."""
-
-    __tablename__ = "lab"
-
-    name: Mapped[str] = mapped_column(String(32), primary_key=True)
-    value: Mapped[str] = mapped_column(String(64))
-
-
-class _Student(_Table):
-    __tablename__ = "students"
-
-    token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    name: Mapped[str] = mapped_column(String(NAME_LENGTH), default="")
-    admission: Mapped[str] = mapped_column(String(64), default="")  # see `_admission`
-
-
-class _Job(_Table):
-    __tablename__ = "jobs"
-    __table_args__ = (Index("jobs_of_student", "student", "activity", "number"),)
-
-    # Counts up with each save, so the newest is known even where the clock has jumped.
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    id: Mapped[str] = mapped_column(String(64), unique=True)
-    student: Mapped[str] = mapped_column(String(64))  # hash of the token
-    activity: Mapped[str] = mapped_column(String(64))
-    state: Mapped[str] = mapped_column(String(16))
-    finished_at: Mapped[float]  # Unix seconds
-    view: Mapped[bytes] = mapped_column(LargeBinary)  # the JobView in msgpack, without the token
-
-
-class _Guess(_Table):
-    """What a student thought before the lab gave its own answer; the first thought stays."""
-
-    __tablename__ = "guesses"
-
-    question: Mapped[str] = mapped_column(String(64), primary_key=True)
-    student: Mapped[str] = mapped_column(String(64), primary_key=True)  # hash of the token
-    answer: Mapped[str] = mapped_column(String(32))
-
-
-class _Decision(_Table):
-    """How often the prompt check decided so on one day; whose sentences they were is not kept."""
-
-    __tablename__ = "prompt_decisions"
-
-    day: Mapped[str] = mapped_column(String(10), primary_key=True)  # ISO date, of this machine
-    decision: Mapped[str] = mapped_column(String(16), primary_key=True)
-    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # "" for "allow"
-    rule: Mapped[str] = mapped_column(String(RULE_LENGTH), primary_key=True)
-    count: Mapped[int]
-
-
-class _Prompt(_Table):
-    """The words of a sentence that was not drawn; only where the teacher turned that on."""
-
-    __tablename__ = "refused_prompts"
-
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    day: Mapped[str] = mapped_column(String(10))
-    decision: Mapped[str] = mapped_column(String(16))
-    kind: Mapped[str] = mapped_column(String(16))
-    rule: Mapped[str] = mapped_column(String(RULE_LENGTH))
-    prompt: Mapped[str] = mapped_column(String(PROMPT_LENGTH))
 
 
 class DecisionCount(msgspec.Struct, frozen=True):
@@ -165,30 +92,15 @@ class Records:
     """The one store of the server; every method may be called by any thread.
 
     Once open it does not fail a lesson: a write that does not succeed is logged and told in
-    `notice`, and what cannot be read is as if it were not there. Only `delete_student` raises.
+    `notice`, and what cannot be read is as if it were not there. Only deleting raises.
     """
 
     def __init__(self, url_or_path: str | Path) -> None:
-        """Raises Problem where the database cannot be opened or not be written."""
+        """Raises Problem where the database cannot be opened or written, or is too new."""
         self._standing: Notice | None = None
         self._trouble: Notice | None = None
         self._outcomes: dict[tuple[str, float], _Outcome | None] = {}  # of jobs the class sees
-        where = str(url_or_path)
-        try:
-            url = _url(url_or_path)
-            where = url.database if url.drivername == "sqlite" and url.database else repr(url)
-            self._engine = _engine(url)
-            _Table.metadata.create_all(self._engine)
-            with Session(self._engine) as session, session.begin():
-                session.merge(_Lab(name="schema", value=SCHEMA))
-                # Tables that are there already tell nothing of the disk: this writes for certain.
-                session.merge(_Lab(name="opened", value=f"{time.time():.3f}"))
-        except (ArgumentError, ValueError):
-            # Not a URL, but it may hold a password all the same: the error's text goes nowhere.
-            raise Problem("problem.records_url") from None
-        except (SQLAlchemyError, OSError, ImportError) as error:
-            _log.error("the database %s cannot be used: %s", where, error)
-            raise Problem("problem.records_unusable", where=where) from error
+        self._engine = open_database(url_or_path)
 
     @classmethod
     def open(cls, settings: LabSettings) -> Records:
@@ -218,9 +130,10 @@ class Records:
         blob = msgspec.msgpack.encode(replace(view, student=""))
 
         def work(session: Session) -> None:
-            session.execute(delete(_Job).where(_Job.id == view.id))
+            _put(session, view.student)
+            session.execute(delete(Job).where(Job.id == view.id))
             session.add(
-                _Job(
+                Job(
                     id=view.id,
                     student=_hash(view.student),
                     activity=view.activity,
@@ -236,9 +149,9 @@ class Records:
         self, student: str, activity: str, *, state: JobState | None = None
     ) -> JobView | None:
         """The student's newest job of this activity; with `state`, the newest that ended so."""
-        query = _jobs(student).where(_Job.activity == activity)
+        query = _jobs(student).where(Job.activity == activity)
         if state is not None:
-            query = query.where(_Job.state == state.value)
+            query = query.where(Job.state == state.value)
         return self._read(lambda session: next(_views(session, query, student), None), None)
 
     def of_student(
@@ -247,18 +160,29 @@ class Records:
         """The jobs of this student, the newest first: all, or the last few, or of one activity."""
         query = _jobs(student).limit(limit)
         if activity is not None:
-            query = query.where(_Job.activity == activity)
+            query = query.where(Job.activity == activity)
         return self._read(lambda session: tuple(_views(session, query, student)), ())
+
+    def size_of(self, student: str) -> tuple[int, int]:
+        """How many jobs of this student are kept, and their bytes; none of them is read for it."""
+        size = func.coalesce(func.sum(func.length(Job.view)), 0)
+        query = select(func.count(), size).where(Job.student == _hash(student))
+
+        def work(session: Session) -> tuple[int, int]:
+            count, size = session.execute(query).one()
+            return int(count), int(size)
+
+        return self._read(work, (0, 0))
 
     # The class
 
     def of_class(self, activity: str, *, asked_by: str) -> tuple[ClassResult, ...]:
         """Every job of this activity that ended with a result, the newest first."""
         query = (
-            select(_Job.id, _Job.finished_at, _Job.student, _Student.name)
-            .join(_Student, _Student.token_hash == _Job.student, isouter=True)
-            .where(_Job.activity == activity, _Job.state == JobState.DONE.value)
-            .order_by(_Job.number.desc())
+            select(Job.id, Job.finished_at, Job.student, Student.name)
+            .join(Student, Student.token_hash == Job.student, isouter=True)
+            .where(Job.activity == activity, Job.state == JobState.DONE.value)
+            .order_by(Job.number.desc())
         )
 
         def work(session: Session) -> tuple[ClassResult, ...]:
@@ -279,36 +203,64 @@ class Records:
 
     def _outcome(self, session: Session, job: str, finished_at: float) -> _Outcome | None:
         """Settings and result of a kept job, read from its view once: that is large."""
-        if (job, finished_at) not in self._outcomes:
-            blob = session.execute(select(_Job.view).where(_Job.id == job)).scalar_one()
+        outcomes = self._outcomes  # another thread may put a new one in its place
+        if (job, finished_at) not in outcomes:
+            blob = session.execute(select(Job.view).where(Job.id == job)).scalar_one_or_none()
             try:
-                outcome = msgspec.msgpack.decode(blob, type=_Outcome)
+                outcome = blob and msgspec.msgpack.decode(blob, type=_Outcome)
             except msgspec.MsgspecError as error:
                 _log.warning("job %s was recorded by another version, passed over: %s", job, error)
                 outcome = None
-            self._outcomes[job, finished_at] = outcome
-        return self._outcomes[job, finished_at]
+            outcomes[job, finished_at] = outcome or None
+        return outcomes[job, finished_at]
+
+    # Questions and answers
 
     def guess(self, student: str, question: str, answer: str) -> None:
         """Keep what the student thinks, unless an earlier thought is kept already."""
+        self._answer(student, question, answer, replacing=False)
+
+    def answer(self, student: str, question: str, answer: str) -> None:
+        """Keep what the student answers, in place of an earlier answer."""
+        self._answer(student, question, answer, replacing=True)
+
+    def _answer(self, student: str, question: str, answer: str, *, replacing: bool) -> None:
+        """Questions and answers are ids, not free text: one that is too long is a ValueError."""
+        if len(question) > QUESTION_LENGTH or len(answer) > ANSWER_LENGTH:
+            raise ValueError(f"too long to be kept: {question!r}, {answer!r}")
 
         def work(session: Session) -> None:
-            if session.get(_Guess, (question, _hash(student))) is None:
-                session.add(_Guess(question=question, student=_hash(student), answer=answer))
+            _put(session, student)
+            found = session.get(Guess, (question, _hash(student)))
+            if found is None:
+                session.add(Guess(question=question, student=_hash(student), answer=answer))
+            elif replacing:
+                found.answer = answer
 
         self._write(work)
 
     def guess_of(self, student: str, question: str) -> str | None:
         """What this student thought, or None before they said."""
-        found = self._read(lambda session: session.get(_Guess, (question, _hash(student))), None)
+        found = self._read(lambda session: session.get(Guess, (question, _hash(student))), None)
         return found.answer if found else None
+
+    def guesses_of(self, student: str) -> dict[str, str]:
+        """Question -> this student's answer, of all that they have answered."""
+        query = (
+            select(Guess.question, Guess.answer)
+            .where(Guess.student == _hash(student))
+            .order_by(Guess.question)
+        )
+        return self._read(
+            lambda session: {str(question): str(a) for question, a in session.execute(query)}, {}
+        )
 
     def guesses(self, question: str) -> dict[str, int]:
         """Answer -> how many students gave it; who they were stays here."""
         query = (
-            select(_Guess.answer, func.count())
-            .where(_Guess.question == question)
-            .group_by(_Guess.answer)
+            select(Guess.answer, func.count())
+            .where(Guess.question == question)
+            .group_by(Guess.answer)
         )
         return self._read(
             lambda session: {str(answer): int(n) for answer, n in session.execute(query)}, {}
@@ -320,31 +272,31 @@ class Records:
         """Count a decision for the teacher. `words`: the sentence, if it is to be kept as well,
         which is done only for one that may not be drawn."""
         decision = {
-            "day": datetime.date.fromtimestamp(time.time()).isoformat(),
+            "day": _day(time.time()),
             "decision": verdict.decision,
             "kind": verdict.kind or "",
             "rule": (verdict.rule or "")[:RULE_LENGTH],
         }
 
         def work(session: Session) -> None:
-            more = update(_Decision).filter_by(**decision).values(count=_Decision.count + 1)
+            more = update(Decision).filter_by(**decision).values(count=Decision.count + 1)
             if not session.execute(more, execution_options=NO_SYNC).rowcount:  # type: ignore[attr-defined]
-                session.add(_Decision(**decision, count=1))
+                session.add(Decision(**decision, count=1))
             if words is not None and not verdict.allowed:
                 text = words.encode(errors="replace").decode()[:PROMPT_LENGTH]
-                kept = _Prompt(**decision, prompt=text.replace("\0", " "))
+                kept = Prompt(**decision, prompt=text.replace("\0", " "))
                 session.add(kept)
                 session.flush()
-                too_old = _Prompt.number <= kept.number - MOST_PROMPTS
-                session.execute(delete(_Prompt).where(too_old), execution_options=NO_SYNC)
+                too_old = Prompt.number <= kept.number - MOST_PROMPTS
+                session.execute(delete(Prompt).where(too_old), execution_options=NO_SYNC)
 
         self._write(work)
 
     def decisions(self) -> tuple[DecisionCount, ...]:
         """The counts of every day, the newest day first, the most frequent first in it."""
         query = select(
-            _Decision.day, _Decision.decision, _Decision.kind, _Decision.rule, _Decision.count
-        ).order_by(_Decision.day.desc(), _Decision.count.desc(), _Decision.rule)
+            Decision.day, Decision.decision, Decision.kind, Decision.rule, Decision.count
+        ).order_by(Decision.day.desc(), Decision.count.desc(), Decision.rule)
         return self._read(
             lambda session: tuple(DecisionCount(*row) for row in session.execute(query)), ()
         )
@@ -352,8 +304,8 @@ class Records:
     def refused_prompts(self, *, limit: int = 100) -> tuple[RefusedPrompt, ...]:
         """Sentences that were not drawn, the newest first; none unless their words are kept."""
         query = (
-            select(_Prompt.day, _Prompt.decision, _Prompt.kind, _Prompt.rule, _Prompt.prompt)
-            .order_by(_Prompt.number.desc())
+            select(Prompt.day, Prompt.decision, Prompt.kind, Prompt.rule, Prompt.prompt)
+            .order_by(Prompt.number.desc())
             .limit(limit)
         )
         return self._read(
@@ -369,7 +321,7 @@ class Records:
 
     def rename(self, student: str, name: str) -> None:
         """Names are for people to read: spaces are tidied, and long ones are cut."""
-        tidy = " ".join(name.split())[:NAME_LENGTH]
+        tidy = " ".join(name.replace("\0", " ").split())[:NAME_LENGTH]
         self._write(lambda session: _put(session, student, name=tidy))
 
     def admit(self, student: str, class_code: str) -> None:
@@ -382,19 +334,62 @@ class Records:
         found = self._student(student)
         return found is not None and found.admission == _admission(student, class_code)
 
+    # Forgetting
+
     def delete_student(self, student: str) -> None:
         """Forget everything about this student. Raises Problem if that did not work."""
+        self._delete(student, results_only=False)
 
+    def delete_results(self, student: str) -> None:
+        """Forget what this student measured and answered; their name and admission stay.
+
+        Raises Problem if that did not work.
+        """
+        self._delete(student, results_only=True)
+
+    def _delete(self, student: str, *, results_only: bool) -> None:
         def work(session: Session) -> None:
-            session.execute(delete(_Job).where(_Job.student == _hash(student)))
-            session.execute(delete(_Guess).where(_Guess.student == _hash(student)))
-            session.execute(delete(_Student).where(_Student.token_hash == _hash(student)))
+            # The student first, as whoever writes does: so two of them never wait for each other.
+            if not results_only:
+                session.execute(delete(Student).where(Student.token_hash == _hash(student)))
+            session.execute(delete(Job).where(Job.student == _hash(student)))
+            session.execute(delete(Guess).where(Guess.student == _hash(student)))
 
         if not self._write(work):
             raise Problem("problem.records_delete")
+        self._outcomes = {}
 
-    def _student(self, student: str) -> _Student | None:
-        return self._read(lambda session: session.get(_Student, _hash(student)), None)
+    def forget_old(self, days: int) -> int:
+        """Delete jobs and refused sentences older than so many days, and all of the students who
+        have left nothing since. Returns how many jobs are gone; 0 days: keep everything.
+        """
+        if days <= 0:
+            return 0
+        before = time.time() - days * DAY
+        gone = 0
+
+        def work(session: Session) -> None:
+            nonlocal gone
+            known = select(Student.token_hash)
+            *_, jobs = [
+                session.execute(query, execution_options=NO_SYNC)
+                for query in (
+                    # `seen_at` is never before the student's newest job.
+                    delete(Student).where(Student.seen_at < before),
+                    delete(Guess).where(Guess.student.not_in(known)),
+                    delete(Prompt).where(Prompt.day < _day(before)),
+                    delete(Job).where(Job.finished_at < before),
+                )
+            ]
+            gone = jobs.rowcount  # type: ignore[attr-defined]
+
+        if not self._write(work):
+            return 0
+        self._outcomes = {}
+        return gone
+
+    def _student(self, student: str) -> Student | None:
+        return self._read(lambda session: session.get(Student, _hash(student)), None)
 
     # The two ways to the database
 
@@ -403,7 +398,8 @@ class Records:
         try:
             try:
                 self._transact(work)
-            except IntegrityError:  # another thread has just added the same row: it is there now
+            except (IntegrityError, StaleDataError):
+                # Another thread has just added the same row, or has taken this one away.
                 self._transact(work)
         except SQLAlchemyError as error:
             _log.error("not recorded: %s", error)
@@ -426,8 +422,8 @@ class Records:
 
 
 def _jobs(student: str) -> Any:
-    newest_first = _Job.number.desc()
-    return select(_Job.id, _Job.view).where(_Job.student == _hash(student)).order_by(newest_first)
+    newest_first = Job.number.desc()
+    return select(Job.id, Job.view).where(Job.student == _hash(student)).order_by(newest_first)
 
 
 def _views(session: Session, query: Any, student: str) -> Iterator[JobView]:
@@ -439,12 +435,16 @@ def _views(session: Session, query: Any, student: str) -> Iterator[JobView]:
 
 
 def _put(session: Session, student: str, **values: str) -> None:
-    found = session.get(_Student, _hash(student))
-    if found is None:
-        session.add(_Student(token_hash=_hash(student), **values))
-    else:
-        for field, value in values.items():
-            setattr(found, field, value)
+    """Note what is new of this student, and that they were here.
+
+    Whoever writes about a student does this first: others wait until that transaction is over.
+    """
+    news = {**values, "seen_at": time.time()}
+    row = {"token_hash": _hash(student), "name": "", "admission": "", **news}
+    on_postgresql = session.get_bind().dialect.name == "postgresql"
+    insert: Any = postgresql.insert if on_postgresql else sqlite.insert
+    upsert = insert(Student).on_conflict_do_update(index_elements=["token_hash"], set_=news)
+    session.execute(upsert, row)
 
 
 def _hash(token: str) -> str:
@@ -456,33 +456,5 @@ def _admission(student: str, class_code: str) -> str:
     return _hash(f"{student} {class_code}")
 
 
-def _url(url_or_path: str | Path) -> URL:
-    """Raises ArgumentError for a text that is no URL, and OSError if no folder can be made."""
-    if isinstance(url_or_path, Path):
-        url_or_path.parent.mkdir(parents=True, exist_ok=True)
-        return URL.create("sqlite", database=str(url_or_path))
-    return make_url(url_or_path)
-
-
-def _engine(url: URL) -> Engine:
-    backend = url.get_backend_name()
-    if backend != "sqlite":
-        waits = {"connect_timeout": WAIT_SECONDS} if backend == "postgresql" else {}
-        return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=waits)
-    # In memory, each connection would be a database of its own: threads take turns with one.
-    size = 1 if url.database in (None, "", ":memory:") else 5
-    engine = create_engine(
-        url,
-        poolclass=QueuePool,
-        pool_size=size,
-        max_overflow=0,
-        hide_parameters=True,  # an error in the log shows no student's name
-        connect_args={"check_same_thread": False, "timeout": WAIT_SECONDS},
-    )
-    event.listen(engine, "connect", _write_ahead)
-    return engine
-
-
-def _write_ahead(connection: Any, _record: object) -> None:
-    """Readers do not wait for a writer, and a crash loses no more than the row being written."""
-    connection.execute("PRAGMA journal_mode = WAL")
+def _day(unix_seconds: float) -> str:
+    return datetime.date.fromtimestamp(unix_seconds).isoformat()

@@ -138,6 +138,19 @@ def list_gpus(nvml: Nvml | None = None) -> tuple[tuple[Gpu, ...], str | None]:
     return gpus, None if gpus else failure or "absent.no_gpu"
 
 
+def vram_holders(nvml: Nvml | None = None) -> dict[str, dict[int, float | None]]:
+    """UUID of a card -> process id -> MiB that it holds there; None for a figure that the driver
+    keeps to itself (WSL). A card that does not tell is left out."""
+    try:
+        with nvml_session(nvml) as session:
+            told = {
+                device.uuid: Card(session, device).read_holders() for device in devices(session)[0]
+            }
+    except GpuAbsent:
+        return {}
+    return {uuid: holders for uuid, holders in told.items() if holders is not None}
+
+
 def find_device(nvml: Nvml, uuid: str) -> Device:
     """The card or MIG slice of this UUID. Raises GpuAbsent; never gives another one."""
     found, failure = devices(nvml)
@@ -251,8 +264,12 @@ class Card:
             clock_mhz=self.ask(
                 "clock_mhz", lambda: float(nvml.nvmlDeviceGetClockInfo(handle, CLOCK_OF_SM))
             ),
-            holders=self.ask("own_vram_mib", self._holders),
+            holders=self.read_holders(),
         )
+
+    def read_holders(self) -> dict[int, float | None] | None:
+        """Process id -> MiB; None where the driver does not tell."""
+        return self.ask("own_vram_mib", self._holders)
 
     def _holders(self) -> dict[int, float | None]:
         """Process id -> MiB that it holds; None for a figure the driver keeps to itself (WSL)."""

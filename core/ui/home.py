@@ -15,6 +15,7 @@ from core.engine.view import JobState, JobView
 from core.texts import Texts, texts
 from core.ui.dream import dream_url
 from core.ui.resources import engine, records
+from core.ui.shell import ENTRIES
 from core.ui.visitor import Visitor, visitor
 
 STYLE = Path(__file__).with_name("home.css")
@@ -26,8 +27,11 @@ class Part:
 
     id: str
     steps: tuple[int, ...]  # of the seven, in the order in which it takes them
-    page: str = ""  # its url_path; empty while the part is still to come
-    activity: str = ""  # done when this has been run to its end; empty: when the page was seen
+    page: str  # its url_path
+    # It is done when this activity has been run to its end, or a question answered whose id begins
+    # so; where it has neither, when its page was seen.
+    activity: str = ""
+    questions: str = ""
 
     @property
     def file(self) -> str:
@@ -43,9 +47,11 @@ PARTS = (
     Part("3", (3, 4, 6, 5), page="pictures-from-words", activity="make-images"),
     Part("4", (4, 6), page="fool-the-classifier", activity="attack"),
     Part("5", (6,), page="what-did-it-cost"),
-    Part("5b", (7,), page="in-a-soc"),
-    Part("6", (5, 7), page="clean-up"),
+    Part("5b", (7,), page="in-a-soc", questions="soc."),
+    Part("6", (5, 7), page="clean-up", questions="hand."),
 )
+ROWS = (PARTS[:5], PARTS[5:])  # of the map
+BESIDES = ("real_or_fake", "check_a_picture", "preflight")  # pages that are no part
 OUTCOMES = ("2", "1", "3", "4", "5")  # what a student can do afterwards, by the part that shows it
 STEPS = range(1, 8)
 FIRST_TERMS = 8  # of the glossary, in sight before anybody searches
@@ -55,18 +61,27 @@ TINTS = ("blue", "orange", "green", "pink")
 class Progress(StrEnum):
     """How far one student is with one part."""
 
-    LATER = "later"  # the part is not in this version
     OPEN = "open"
     RUNNING = "running"
     DONE = "done"
 
 
-def progress(part: Part, *, visited: Collection[str], jobs: Collection[JobView]) -> Progress:
-    """How far somebody is who has seen these pages (url_paths) and owns these jobs."""
-    if not part.page:
-        return Progress.LATER
-    if not part.activity:  # whoever has a job has come past it, perhaps in another tab
-        return Progress.DONE if jobs or part.page in visited else Progress.OPEN
+def progress(
+    part: Part,
+    *,
+    visited: Collection[str],
+    jobs: Collection[JobView],
+    answered: Collection[str] = (),
+) -> Progress:
+    """How far somebody is who has seen these pages (url_paths), owns these jobs and has answered
+    these questions."""
+    if part.questions:
+        done = any(question.startswith(part.questions) for question in answered)
+        return Progress.DONE if done else Progress.OPEN
+    if not part.activity:
+        # Whoever has a job has come past the first part, perhaps in another tab.
+        seen = part.page in visited or (part is PARTS[0] and bool(jobs))
+        return Progress.DONE if seen else Progress.OPEN
     states = {job.state for job in jobs if job.activity == part.activity}
     if any(not state.over for state in states):
         return Progress.RUNNING
@@ -75,12 +90,11 @@ def progress(part: Part, *, visited: Collection[str], jobs: Collection[JobView])
 
 def next_part(progress_of: dict[Part, Progress]) -> Part:
     """Where to go on: what is running, else the first part not done, else the last one again."""
-    there = [part for part, how_far in progress_of.items() if how_far is not Progress.LATER]
     for wanted in (Progress.RUNNING, Progress.OPEN):
-        for part in there:
-            if progress_of[part] is wanted:
+        for part, how_far in progress_of.items():
+            if how_far is wanted:
                 return part
-    return there[-1]
+    return list(progress_of)[-1]
 
 
 def matching(glossary: str, searched: str) -> list[str]:
@@ -93,8 +107,10 @@ def draw() -> None:
     """The whole page, for whoever is looking."""
     me = visitor()
     say = texts(me.language)
-    jobs = _jobs(me)
-    progress_of = {part: progress(part, visited=me.visited, jobs=jobs) for part in PARTS}
+    jobs, answered = _jobs(me), _answered(me)
+    progress_of = {
+        part: progress(part, visited=me.visited, jobs=jobs, answered=answered) for part in PARTS
+    }
     st.html(STYLE)
     _hero(say, progress_of)
     st.header(say("home.map"), divider="blue")
@@ -117,6 +133,11 @@ def _jobs(me: Visitor) -> list[JobView]:
         found.append(engine().latest(me.token, activity))
         found.append(records().latest(me.token, activity, state=JobState.DONE))
     return [job for job in found if job]
+
+
+def _answered(me: Visitor) -> set[str]:
+    """The questions that this student has answered, in whatever part."""
+    return set(records().guesses_of(me.token))
 
 
 def _hero(say: Texts, progress_of: dict[Part, Progress]) -> None:
@@ -146,29 +167,28 @@ def _hero(say: Texts, progress_of: dict[Part, Progress]) -> None:
 
 
 def _map(say: Texts, progress_of: dict[Part, Progress]) -> None:
-    """The parts that are there as cards with a link, those to come in small beneath."""
-    there = [part for part in PARTS if part.page]
-    done = sum(progress_of[part] is Progress.DONE for part in there)
-    st.progress(done / len(there), text=say.count("home.parts_done", done, total=len(there)))
-    for column, part in zip(st.columns(len(there)), there, strict=True):
-        with column.container(border=True, height="stretch"):
-            st.subheader(say("home.part.heading", part=part.id, title=_title(say, part)))
-            st.markdown(say(f"home.part.{part.id}.line"))
-            with st.container(horizontal=True, vertical_alignment="center"):
-                _badge(say, progress_of[part])
-                st.badge(_steps(say, part), icon=":material/location_on:", color="gray")
-            st.page_link(
-                part.file, label=say("home.open", part=part.id), icon=":material/arrow_forward:"
-            )
-    later = "".join(
-        '<div class="lab-card later">'
-        f"<h4>{escape(say('home.part.heading', part=part.id, title=_title(say, part)))}</h4>"
-        f"<p>{escape(say(f'home.part.{part.id}.line'))}</p></div>"
-        for part in PARTS
-        if not part.page
-    )
-    st.caption(say("home.later"))
-    st.html(f'<div class="lab-row">{later}</div>')
+    """The parts as cards with a link, in two rows, and beneath them what is no part."""
+    done = sum(how_far is Progress.DONE for how_far in progress_of.values())
+    st.progress(done / len(PARTS), text=say.count("home.parts_done", done, total=len(PARTS)))
+    for row in ROWS:
+        for column, part in zip(st.columns(len(row)), row, strict=True):
+            with column.container(border=True, height="stretch"):
+                _card(say, part, progress_of[part])
+    with st.container(key="besides", horizontal=True, vertical_alignment="center"):
+        st.markdown(say("home.besides"))
+        for name in BESIDES:
+            entry = next(entry for entry in ENTRIES if entry.name == name)
+            label = say(f"shell.page.{name}")
+            st.page_link(f"pages/{name}.py", label=label, icon=entry.icon, width="content")
+
+
+def _card(say: Texts, part: Part, how_far: Progress) -> None:
+    st.subheader(say("home.part.heading", part=part.id, title=_title(say, part)))
+    st.markdown(say(f"home.part.{part.id}.line"))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _badge(say, how_far)
+        st.badge(_steps(say, part), icon=":material/location_on:", color="gray")
+    st.page_link(part.file, label=say("home.open", part=part.id), icon=":material/arrow_forward:")
 
 
 def _badge(say: Texts, how_far: Progress) -> None:

@@ -46,17 +46,19 @@ def run_button(
     job: JobView | None,
     *,
     admit: Callable[[], None] | None = None,
+    label: str = "",
 ) -> None:
     """Hands a job to the engine. Harmless when pressed twice: the engine has one job of a kind.
 
     `admit` is asked first, and raises Problem with the reason where the job may not be run.
+    `label` says what is run, where "Run" alone would not.
     """
     me = visitor()
     say = texts(me.language)
     running = job is not None and not job.state.over
     again = job is not None and job.state.over
     pressed = st.button(
-        say("panel.run_again" if again else "panel.run"),
+        label or say("panel.run_again" if again else "panel.run"),
         type="primary",
         icon=":material/play_arrow:",
         key=f"run-{activity}",
@@ -78,22 +80,26 @@ def job_panel(
     activity: str,
     job: JobView | None,
     *,
+    head: Draw | None = None,
     extra: Draw | None = None,
     steerable: bool = False,
     tick_seconds: float = TICK_SECONDS,
 ) -> None:
     """The job as it stands: place in the queue, progress and gauges, or how it ended.
 
+    `head` draws what stands above all this, whatever the state of the job.
     `extra` draws what is the activity's own, above the gauges of a running job. A job that is
     `steerable` can be paused, and ended with what it has. A job of a second or two is
     looked at more often: `tick_seconds`.
     """
     ticking = job is not None and not job.state.over
     tick = st.fragment(_tick, run_every=tick_seconds if ticking else None)
-    tick(activity, ticking, extra, steerable)
+    tick(activity, ticking, head, extra, steerable)
 
 
-def _tick(activity: str, ticking: bool, extra: Draw | None, steerable: bool) -> None:
+def _tick(
+    activity: str, ticking: bool, head: Draw | None, extra: Draw | None, steerable: bool
+) -> None:
     me = visitor()
     say = texts(me.language)
     if ticking:
@@ -101,6 +107,8 @@ def _tick(activity: str, ticking: bool, extra: Draw | None, steerable: bool) -> 
     job = current_job(activity)
     if ticking and (job is None or job.state.over):
         st.rerun()  # the whole page: it has a result to show now, and no more need to tick
+    if head is not None and job is not None:
+        head(job, say)
     draw_job(job, say, projector=me.projector, extra=extra, steerable=steerable)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import inspect
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 async def lifespan(_app: st.App) -> AsyncIterator[None]:
     """Runs while the server does; `streamlit run` calls no `atexit` function of such a server."""
     shell.close_pages_trap()
+    tell_workers_the_address()
     warming = threading.Thread(target=_warm_up, name="warm-up", daemon=True)
     warming.start()
     # Healthy means ready: who comes at once would otherwise draw beside the imports, and wait.
@@ -44,6 +46,15 @@ async def lifespan(_app: st.App) -> AsyncIterator[None]:
     finally:
         await asyncio.to_thread(warming.join, END_SECONDS)
         await asyncio.to_thread(resources.close)
+
+
+def tell_workers_the_address() -> None:
+    """Where this server listens, in Streamlit's own words: preflight, which runs in a worker, tries
+    it. With a certificate of its own the name matters, so students' address has to be given."""
+    if not st.get_option("server.sslCertFile"):
+        os.environ["STREAMLIT_SERVER_PORT"] = str(st.get_option("server.port"))
+        path = str(st.get_option("server.baseUrlPath") or "")
+        os.environ["STREAMLIT_SERVER_BASE_URL_PATH"] = path
 
 
 def middleware() -> list[Middleware]:

@@ -18,8 +18,13 @@ from core.activities.attack import (
 )
 from core.activities.feed_gpu import FeedGpuSettings, RaceSettings
 from core.activities.make_images import EightPicturesSettings, MakeImagesSettings
+from core.activities.preflight import ClassroomSettings, SpeechSettings
+from core.activities.soc import SteadyLoadSettings
 from core.activities.train_gan import DrawSettings, InsideSettings, TrainGanSettings
+from core.engine.holdings import Holdings
 from core.engine.view import JobView
+from core.soc.rounds import Round
+from core.soc.rule import Rule
 from core.texts import LANGUAGES
 from core.ui import identity
 
@@ -61,10 +66,28 @@ class Visitor:
     brings_own: bool = False  # a picture of their own, in Part 4
     uploads: int = 0  # files brought so far; each has a widget of its own
     part4_tab: int = 0
+    part5b_tab: int = 0
+    soc_trace: int = 0  # the place of the one that is looked at
+    steady_load: SteadyLoadSettings = field(default_factory=SteadyLoadSettings)
+    soc_rule: Rule = field(default_factory=Rule)
+    soc_week: int = 0  # the seed of the simulated week
+    fake_tab: int = 0
+    rounds: list[Round] = field(default_factory=list)  # of "Real or fake?", in this tab
+    caption_seed: int | None = None  # of the picture whose sentence is asked for
+    caption_answers: dict[int, int] = field(default_factory=dict)  # seed -> the place chosen
     sandbox_tries: dict[str, bool] = field(default_factory=dict)  # sentence -> it got through
+    preflight_classroom: ClassroomSettings = field(default_factory=ClassroomSettings)
+    preflight_speech: SpeechSettings = field(default_factory=SpeechSettings)
+    preflight_tab: int = 0
+    preflight_open: set[str] = field(default_factory=set)  # keys of what was opened
     wishes: dict[str, ActivitySettings] = field(default_factory=dict)  # see `core.ui.studio`
     drawn: dict[str, JobView] = field(default_factory=dict)
     visited: set[str] = field(default_factory=set)  # url_paths of the pages seen in this tab
+    before_giving: Holdings | None = None  # what was held when memory was last given back
+    after_giving: Holdings | None = None  # and once it was back
+    reset_asked: bool = False  # waits for the student to be sure
+    resetting: bool = False  # sure: once nothing runs any more
+    lives: int = 0  # how often the lab was reset in this tab
     unknown_address: str = ""  # what the browser asked for, where there is no such page
     ticket: str = ""  # with which the browser may fetch the cookie of another student
 
@@ -88,6 +111,27 @@ def become(token: str) -> None:
         if key not in ON_SCREEN:
             del st.session_state[key]
     st.session_state[_KEY] = Visitor(token, kept=kept)
+
+
+def start_afresh() -> None:
+    """Forget the work of this tab: settings, widgets, pages seen. Who it is and may see stays."""
+    me = visitor()
+    for key in st.session_state:
+        if key not in (*ON_SCREEN, "name"):
+            del st.session_state[key]
+    for name in list(st.query_params):
+        if name not in ON_SCREEN:
+            del st.query_params[name]
+    st.session_state[_KEY] = Visitor(
+        me.token,
+        kept=me.kept,
+        language=me.language,
+        projector=me.projector,
+        name=me.name,
+        admitted=me.admitted,
+        teacher=me.teacher,
+        lives=me.lives + 1,
+    )
 
 
 def tidy_name(text: str) -> str:

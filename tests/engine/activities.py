@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from core.activities import Activity, ActivitySettings, Lane, Limit
 from core.activities.base import TextLimit, Together
 from core.context import Context, Share
 from core.events import AnyEvent, Drawn, Progressed, Result, Staged, Stopped
+from core.models.in_memory import models_in_memory
 from core.problems import Problem
 
 STEP_SECONDS = 0.02
@@ -82,6 +84,24 @@ def endless_silence(settings: CountSettings, context: Context) -> Iterator[AnyEv
     yield Progressed(1, 1)
 
 
+HOLDINGS_MIB = 16
+
+
+@functools.cache
+def _something_large() -> Any:
+    import torch
+
+    return torch.zeros(HOLDINGS_MIB * 2**20 // 4)
+
+
+def holding(settings: CountSettings, context: Context) -> Iterator[AnyEvent]:
+    """Keeps a model in memory after it has ended, as those do that draw pictures."""
+    _something_large()
+    models_in_memory().note("large", _something_large.cache_clear)
+    yield Drawn("picture", bytes(1_000))
+    yield Result(rows=(), values={})
+
+
 class WordSettings(ActivitySettings, frozen=True):
     word: Annotated[str, TextLimit(20)] = "hello"
     steps: Annotated[int, Limit(1, 100_000)] = 3
@@ -149,6 +169,14 @@ ACTIVITIES["quick"] = Activity(
     need_mib=0,
     work=("steps",),
     recorded=False,
+)
+ACTIVITIES["holding"] = Activity(
+    id="holding",
+    settings=CountSettings,
+    entry="tests.engine.activities:holding",
+    lane=Lane.INFER,
+    need_mib=0,
+    work=("steps",),
 )
 ACTIVITIES["words"] = Activity(
     id="words",

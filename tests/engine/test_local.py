@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.activities import Lane
 from core.activities.make_images import (
     MAKE_IMAGES,
     MINI_TURBO,
@@ -22,7 +23,9 @@ from core.activities.make_images import (
     MakeImagesSettings,
 )
 from core.context import Wish
+from core.engine import local
 from core.engine.dispatcher import Caps
+from core.engine.holdings import Fate, Use, WorkerHolding
 from core.engine.local import LocalEngine, submission
 from core.engine.processes import ROOT
 from core.engine.view import JobState, JobView
@@ -31,6 +34,7 @@ from core.settings import LabSettings
 from tests.engine.activities import (
     ACTIVITIES,
     FORGOTTEN,
+    HOLDINGS_MIB,
     POISON,
     STEP_SECONDS,
     CountSettings,
@@ -77,7 +81,8 @@ def over() -> list[JobView]:
 
 @pytest.fixture(scope="module")
 def shared_engine(settings: LabSettings, over: list[JobView]) -> Iterator[LocalEngine]:
-    engine = LocalEngine(settings, activities=ACTIVITIES, on_over=over.append)
+    caps = Caps(shared_seconds=0.5)
+    engine = LocalEngine(settings, activities=ACTIVITIES, on_over=over.append, caps=caps)
     yield engine
     engine.close()
 
@@ -402,6 +407,72 @@ def test_a_job_that_breaks_a_run_fails_by_itself(engine: LocalEngine):
     assert view.problem.key == "problem.activity_broke"
     for word, job in jobs.items():
         check_own(outcome(engine, job, word))
+
+
+def test_memory_is_measured_and_given_back(engine: LocalEngine):
+    def worker(lane: Lane) -> WorkerHolding | None:
+        workers = engine.holdings(AN).workers
+        return next((w for w in workers if w.lane is lane and w.use is not Use.LEAVING), None)
+
+    def rests_with(models: tuple[str, ...]) -> bool:
+        infer = worker(Lane.INFER)
+        return infer is not None and infer.held is not None and infer.held.models == models
+
+    outcome(engine, engine.submit(AN, "holding", CountSettings()))
+    outcome(engine, engine.submit(AN, "count", CountSettings(steps=1)))
+    classmates = engine.submit(BINH, "count", CountSettings(steps=1))
+    outcome(engine, classmates, BINH)
+    until(lambda: rests_with(("large",)))
+    held = engine.holdings(AN)
+    assert held.jobs >= 2
+    assert held.picture_bytes >= 1_000
+    assert held.at_rest
+    train, infer = worker(Lane.TRAIN), worker(Lane.INFER)
+    assert train is not None
+    assert train.pid is not None
+    assert train.ram_mib is not None
+    assert train.ram_mib > 50, "PyTorch alone is larger"
+    assert infer is not None
+    assert infer.held is not None
+    assert infer.held.tensors_mib >= HOLDINGS_MIB
+    until(lambda: (fate := worker(Lane.INFER)) is not None and fate.fate is Fate.DROPS)
+
+    before = engine.give_back(AN)
+    assert before.jobs >= 2
+    assert {w.fate for w in before.workers if w.pid == train.pid} == {Fate.ENDS}
+    until(lambda: gone(train.pid or 0) and rests_with(()))
+    after = engine.holdings(AN)
+    assert (after.jobs, after.picture_bytes) == (0, 0)
+    emptied = worker(Lane.INFER)
+    assert emptied is not None
+    assert emptied.held is not None
+    assert emptied.held.tensors_mib < HOLDINGS_MIB
+    assert emptied.pid == infer.pid
+    assert engine.latest(AN, "count") is None
+    assert engine.view(classmates, student=BINH) is not None
+
+    again = engine.give_back(AN)
+    assert Fate.ENDS not in {w.fate for w in again.workers}
+    view = outcome(engine, engine.submit(AN, "count", CountSettings(steps=1)))
+    assert view.result is not None
+    assert view.result["pid"] != train.pid
+
+
+def test_pictures_that_may_not_be_kept_leave_the_memory_of_the_engine(
+    settings: LabSettings, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(local, "PICTURES_SECONDS", 0.1)
+    allowed = [True]
+    engine = LocalEngine(settings, activities=ACTIVITIES, may_keep=lambda view: allowed[0])
+    try:
+        view = outcome(engine, engine.submit(AN, "holding", CountSettings()))
+        assert view.pictures
+        allowed[0] = False
+        until(lambda: not seen(engine, view.id).pictures)
+        assert engine.holdings(AN).picture_bytes == 0
+        assert seen(engine, view.id).state is JobState.DONE
+    finally:
+        engine.close()
 
 
 def test_an_idle_worker_ends_and_gives_its_memory_back(settings: LabSettings):

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.activities import CpuVsGpuSettings
+from core.activities import CpuVsGpuSettings, Lane
+from core.activities.make_images import MINI_TURBO, MakeImagesSettings
 from core.engine.dispatcher import Caps
+from core.engine.holdings import Fate, WorkerHolding
 from core.engine.local import LocalEngine
 from core.engine.view import JobState
 from core.settings import LabSettings
@@ -65,3 +67,55 @@ def test_a_worker_killed_on_the_card_gives_its_memory_back_and_is_replaced(engin
     assert again.state is JobState.DONE
     until(lambda: engine.worker_pids() == ())
     assert used_mib(uuid) < before + NOISE_MIB
+
+
+def test_giving_back_ends_what_trained_and_leaves_what_drew_with_its_context_alone(tmp_path: Path):
+    from tests.labs.picture_lab import tiny_model  # waits for diffusers
+
+    model = tiny_model(tmp_path / "model")
+    settings = LabSettings(cache_dir=tmp_path, offline=True, mini_turbo_dir=model.folder)
+    engine = LocalEngine(settings, caps=Caps(shared_seconds=0.0))
+    try:
+        give_back_and_look(engine)
+    finally:
+        engine.close()
+
+
+def give_back_and_look(engine: LocalEngine) -> None:
+    uuid = engine.gpu_uuids()[0]
+
+    def resting(lane: Lane) -> WorkerHolding | None:
+        workers = engine.holdings(AN).workers
+        return next((w for w in workers if w.lane is lane and w.held is not None), None)
+
+    empty = used_mib(uuid)
+    drawing = outcome(engine, engine.submit(AN, "make-images", MakeImagesSettings(count=1)))
+    assert drawing.state is JobState.DONE, drawing.problem
+    training = outcome(engine, engine.submit(AN, "cpu-vs-gpu", SETTINGS))
+    assert training.state is JobState.DONE, training.problem
+    until(lambda: resting(Lane.INFER) and resting(Lane.TRAIN))
+    draws = resting(Lane.INFER)
+    assert draws is not None
+    assert draws.held is not None
+    assert draws.models == (MINI_TURBO,)
+    assert draws.held.tensors > 100
+    assert draws.held.allocated_mib is not None
+    assert draws.held.allocated_mib > 1
+    full = used_mib(uuid)
+
+    before = engine.give_back(AN)
+    assert {w.fate for w in before.workers} == {Fate.ENDS, Fate.DROPS}
+    until(lambda: len(engine.worker_pids()) == 1 and (w := resting(Lane.INFER)) and not w.models)
+    floor = resting(Lane.INFER)
+    assert floor is not None
+    assert floor.held is not None
+    assert floor.pid == draws.pid
+    assert (floor.held.reserved_mib or 0.0) < NOISE_MIB
+    assert (floor.held.allocated_mib or 0.0) < draws.held.allocated_mib / 10
+    until(lambda: used_mib(uuid) < full - 200)  # the other context is gone
+    context = used_mib(uuid) - empty
+    print(f"card: {empty:.0f} MiB empty, {full:.0f} MiB in use, {context:.0f} MiB of context left")
+    print(f"worker: {draws} -> {floor}")
+    if floor.own_vram_mib is not None:  # in some containers the driver speaks of other processes
+        assert abs(floor.own_vram_mib - context) < NOISE_MIB
+        assert floor.own_vram_mib < (draws.own_vram_mib or 0.0)

@@ -8,10 +8,13 @@ import msgspec
 import pytest
 
 from core.context import Wish
+from core.engine.holdings import Held
 from core.engine.wire import (
     MAX_FRAME,
+    Drop,
     Ended,
     Hello,
+    Holds,
     JobOrder,
     Message,
     Quit,
@@ -40,6 +43,7 @@ def test_orders_reach_the_worker_as_they_were_sent():
     orders = (
         Run("module:run", "module:Settings", (JobOrder("j", {"steps": 20}, "folder"),)),
         Steer("j", Wish.STOP),
+        Drop(),
         Quit(),
     )
     assert tuple(received_by_worker(sent(*orders))) == orders
@@ -48,6 +52,7 @@ def test_orders_reach_the_worker_as_they_were_sent():
 def test_events_reach_the_engine_as_they_were_sent():
     said = (
         Hello(protocol=1, torch="2.9", device_name="cpu"),
+        Holds(Held(models=("turbo",), tensors=3, tensors_mib=1.5)),
         Said("j", Progressed(1, 2, None)),
         Said("j", Drawn("grid", bytes(range(256)))),
         Said("j", Read("cpu", (Reading(0.5, cpu_percent=99.0, gpu_percent=None),))),

@@ -8,6 +8,7 @@ import torch
 from diffusers import AutoPipelineForText2Image, EulerDiscreteScheduler
 
 from core.labs.image_pipeline import TOLERANCE, ImagePipeline, Order, held, owner
+from core.models.in_memory import models_in_memory
 from core.models.stored_blocks import stored_blocks
 from core.problems import Problem
 from tests.labs.picture_lab import CPU, furthest, tiny_model
@@ -101,8 +102,10 @@ def test_one_copy_is_held_however_often_it_is_asked_for(model):
     first = held(model, CPU)
     assert held(model, CPU) is first
     assert owner().holds(model, CPU)
-    owner().drop()
+    assert model.id in models_in_memory().names
+    models_in_memory().drop_all()  # as a worker does that is asked for its memory
     assert not owner().holds(model, CPU)
+    assert model.id not in models_in_memory().names
 
 
 def test_another_model_takes_the_place_of_the_first_before_it_is_loaded(model, monkeypatch):

@@ -11,13 +11,15 @@ import threading
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
 from core.engine.view import JobState, JobView
 from core.problems import Notice, Problem
 from core.records import store
-from core.records.store import FILE_NAME, MEMORY, DecisionCount, Records
+from core.records.store import DAY, FILE_NAME, MEMORY, DecisionCount, Records
+from core.records.tables import Table
 from core.safety.prompts import Verdict
 from core.settings import LabSettings
 from core.telemetry.readings import Reading, Recording, SummaryRow
@@ -41,15 +43,30 @@ VIEW = JobView(
 )
 
 
+REFUSED = Verdict("refuse", kind="person", rule="politicians", matched="obama", step="leet")
+ALLOWED = Verdict("allow")
+
+
 def job(number, student=AN, state=JobState.DONE, activity="cpu-vs-gpu"):
     return replace(VIEW, id=f"job-{number}", student=student, state=state, activity=activity)
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "postgresql"])
 def records(request, tmp_path):
-    store = Records(tmp_path / "sub" / FILE_NAME if request.param == "file" else MEMORY)
+    if request.param == "postgresql":
+        url = request.getfixturevalue("shared_postgresql")
+        store = Records(url)
+        empty(url)
+    else:
+        store = Records(tmp_path / "sub" / FILE_NAME if request.param == "file" else MEMORY)
     yield store
     store.close()
+
+
+def empty(url):
+    with psycopg.connect(url) as connection:
+        for table in Table.metadata.tables:
+            connection.execute(f"DELETE FROM {table}")
 
 
 @pytest.fixture
@@ -172,15 +189,16 @@ def test_many_threads_can_save_at_once(records):
 
 SAVE_FOR_EVER = """
 import sys
-from tests.records.test_store import Path, Records, job
+from tests.records.test_store import Path, Records, job, replace
 records = Records(Path(sys.argv[1]))
 for number in range(100_000):
-    records.save(job(number))
+    # Large, so that nearly all the time goes into writing.
+    records.save(replace(job(number), pictures={"digits": bytes(500_000)}))
     print(number, flush=True)
 """
 
 
-def test_a_crash_in_the_middle_loses_nothing_that_was_saved(path):
+def test_a_crash_in_the_middle_of_a_write_loses_nothing_that_was_saved(path):
     writer = subprocess.Popen(
         [sys.executable, "-c", SAVE_FOR_EVER, str(path)], cwd=ROOT, stdout=subprocess.PIPE
     )
@@ -193,7 +211,12 @@ def test_a_crash_in_the_middle_loses_nothing_that_was_saved(path):
     kept = {view.id for view in records.of_student(AN)}
 
     assert kept >= {f"job-{number}" for number in said}
+    assert len(kept) <= len(said) + 1  # at most the one that was saved but not yet said
+    assert records.notice is None
     records.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
 
 
 # Students
@@ -204,7 +227,7 @@ def test_a_student_without_a_name_has_an_empty_one(records):
 
 
 def test_names_are_tidied(records):
-    records.rename(AN, "  Nguyễn   Văn\tAn\n")
+    records.rename(AN, "  Nguyễn   Văn\tAn\0\n")  # PostgreSQL takes no NUL
     records.rename(BINH, "B" * 1_000)
 
     assert records.name(AN) == "Nguyễn Văn An"
@@ -219,6 +242,42 @@ def test_a_student_is_admitted_by_the_code_that_was_typed_and_no_other(records):
     assert not records.admitted(AN, "next term's code")
     assert not records.admitted(BINH, "sen-hồng")
     assert records.name(AN) == "An"
+
+
+def test_a_student_may_be_deleted_while_their_jobs_are_being_saved(records):
+    notices = []
+
+    def work(worker):
+        for number in range(15):
+            records.save(job(f"{worker}-{number}"))
+            records.answer(AN, "rule-1", str(number))
+            records.of_class("cpu-vs-gpu", asked_by=AN)
+            records.delete_student(AN) if worker % 2 else records.delete_results(AN)
+            records.forget_old(180)
+            notices.append(records.notice)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert notices == [None] * 60
+
+
+def test_results_can_be_deleted_without_the_student(records):
+    for student in (AN, BINH):
+        records.save(job(student, student=student, activity="race"))
+        records.answer(student, "rule-1", "yes")
+        records.rename(student, "somebody")
+    records.admit(AN, "code")
+
+    records.delete_results(AN)
+
+    assert (records.of_student(AN), records.guesses_of(AN)) == ((), {})
+    assert (records.name(AN), records.admitted(AN, "code")) == ("somebody", True)
+    assert [result.mine for result in records.of_class("race", asked_by=BINH)] == [True]
+    assert records.guesses("rule-1") == {"yes": 1}
 
 
 def test_a_deleted_student_leaves_nothing_and_the_others_stay(records):
@@ -247,6 +306,53 @@ def test_neither_tokens_nor_the_class_code_are_in_the_database(path):
     assert b"cpu-vs-gpu" in content
     assert AN.encode() not in content
     assert b"sen-hong-2026" not in content
+
+
+# After the term
+
+
+def later(monkeypatch, days):
+    now = time.time() + days * DAY
+    monkeypatch.setattr(time, "time", lambda: now)
+
+
+def test_old_jobs_go_and_newer_ones_stay(records, monkeypatch):
+    records.save(job(1))
+    records.save(job(2, activity="race"))
+    later(monkeypatch, days=100)
+    records.save(job(3))
+    later(monkeypatch, days=90)
+
+    assert records.forget_old(180) == 2
+    assert [view.id for view in records.of_student(AN)] == ["job-3"]
+    assert records.of_class("race", asked_by=AN) == ()
+    assert records.forget_old(180) == 0
+
+
+def test_who_has_left_nothing_for_so_long_is_forgotten(records, monkeypatch):
+    for student in (AN, BINH):
+        records.admit(student, "code")
+        records.guess(student, "loader", "data")
+    records.count_decision(REFUSED, words="somebody's words")
+    later(monkeypatch, days=100)
+    records.guess(BINH, "loader", "data")  # as before: nothing new, but a sign of life
+    later(monkeypatch, days=90)
+    records.forget_old(180)
+
+    assert not records.admitted(AN, "code")
+    assert records.guesses_of(AN) == {}
+    assert records.admitted(BINH, "code")
+    assert records.guesses_of(BINH) == {"loader": "data"}
+    assert records.refused_prompts() == ()
+    assert [count.count for count in records.decisions()] == [1]  # it names nobody
+
+
+def test_zero_days_keep_everything(records, monkeypatch):
+    records.save(job(1))
+    later(monkeypatch, days=10_000)
+    records.forget_old(0)
+
+    assert records.of_student(AN)
 
 
 # Bad days
@@ -302,6 +408,7 @@ def test_a_spoilt_database_is_left_as_it_is_for_somebody_to_mend(path):
         ("oracle9://me:s3cret@host/lab", "problem.records_url"),
         ("postgresql://me:s3cret:x@host:s3cret/lab", "problem.records_url"),
         ("postgresql+psycopg2://me:s3cret@127.0.0.1:1/lab", "problem.records_unusable"),
+        ("postgresql://me:s3cret@127.0.0.1:1/lab", "problem.records_unusable"),
     ],
 )
 def test_a_wrong_address_is_told_without_its_password(url, said, caplog):
@@ -327,6 +434,31 @@ def test_a_database_may_be_named_by_url(tmp_path):
 
     assert records.notice is None
     assert (tmp_path / "class.db").exists()
+    records.close()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_a_postgresql_address_may_be_written_in_each_usual_way(shared_postgresql, scheme):
+    url = shared_postgresql.replace("postgresql", scheme, 1)
+    records = Records.open(LabSettings(database_url=url))
+
+    assert records.notice is None
+    records.close()
+
+
+def test_a_database_server_that_was_restarted_is_found_again(shared_postgresql):
+    records = Records(shared_postgresql)
+    empty(shared_postgresql)
+    records.save(job(1))
+    with psycopg.connect(shared_postgresql) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    records.save(job(2))
+
+    assert records.notice is None
+    assert [view.id for view in records.of_student(AN)] == ["job-2", "job-1"]
     records.close()
 
 
@@ -423,6 +555,23 @@ def test_one_student_has_one_guess_and_the_first_one_stays(records):
     assert records.guesses("loader") == {"data": 1}
 
 
+def test_an_answer_may_be_changed_and_the_student_sees_all_of_theirs(records):
+    records.guess(AN, "loader", "data")
+    records.answer(AN, "rule-1", "yes")
+    records.answer(AN, "rule-1", "no")
+    records.answer(BINH, "rule-1", "yes")
+
+    assert records.guesses_of(AN) == {"loader": "data", "rule-1": "no"}
+    assert records.guesses("rule-1") == {"no": 1, "yes": 1}
+
+
+def test_an_answer_longer_than_the_column_is_refused_in_every_database(records):
+    records.answer(AN, "rule-1", "x" * 32)
+    with pytest.raises(ValueError, match="too long"):
+        records.answer(AN, "rule-1", "x" * 33)
+    assert records.guesses_of(AN) == {"rule-1": "x" * 32}
+
+
 def test_the_class_is_told_how_many_thought_what(records):
     for number in range(3):
         records.guess(f"student-{number}", "loader", "data")
@@ -450,9 +599,6 @@ def test_the_file_names_no_token_beside_a_guess(path):
 
 
 # The prompt check
-
-REFUSED = Verdict("refuse", kind="person", rule="politicians", matched="obama", step="leet")
-ALLOWED = Verdict("allow")
 
 
 def test_decisions_are_counted_by_day_and_rule(records, monkeypatch):

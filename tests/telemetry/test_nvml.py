@@ -7,7 +7,15 @@ import sys
 import pytest
 
 from core.telemetry import nvml as lab_nvml
-from core.telemetry.nvml import Card, CardReading, GpuAbsent, find_device, list_gpus, same_uuid
+from core.telemetry.nvml import (
+    Card,
+    CardReading,
+    GpuAbsent,
+    find_device,
+    list_gpus,
+    same_uuid,
+    vram_holders,
+)
 from tests.telemetry import fake_nvml
 from tests.telemetry.fake_nvml import (
     GPU_IS_LOST,
@@ -33,6 +41,13 @@ def test_a_card_is_listed_with_its_memory_and_load_in_the_units_of_the_lab():
     assert (gpu.total_mib, gpu.free_mib, gpu.busy_percent) == (12288, 10240, 37)
     assert gpu.power_limit_watts == 115
     assert gpu.absences.reasons == {}
+
+
+def test_who_holds_memory_is_told_by_card_and_process_and_a_silent_card_is_left_out():
+    shared = FakeCard(holders={41: 512 * 2**20, 42: None})
+    silent = FakeCard(uuid=OTHER_UUID, holders=NvmlFailure(NOT_SUPPORTED))
+    assert vram_holders(FakeNvml(shared, silent)) == {UUID: {41: 512, 42: None}}
+    assert vram_holders(fake_nvml.no_driver()) == {}
 
 
 def test_a_laptop_card_without_power_figures_is_listed_without_a_power_limit():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace as replaced
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.activities import ActivitySettings, ComputeTime, CpuVsGpuResult, Speedup
+from core.engine.holdings import Holdings
 from core.engine.view import JobState, JobView
 from core.problems import Notice, Problem
 from core.settings import LabSettings
@@ -38,6 +40,7 @@ class StandInEngine:
         self.cancelled: list[str] = []
         self.watched: list[str] = []
         self.refusal: Problem | None = None
+        self.held = Holdings()
         self._gpus = gpus
         self.history: list[JobView] = []
 
@@ -83,6 +86,13 @@ class StandInEngine:
 
     def cancel_any(self, job: str) -> None:
         self.cancelled.append(job)
+
+    def holdings(self, student: str) -> Holdings:
+        return self.held
+
+    def give_back(self, student: str) -> Holdings:
+        before, self.held = self.held, replaced(self.held, jobs=0, picture_bytes=0)
+        return before
 
     def gpu_uuids(self) -> tuple[str, ...]:
         return self._gpus

@@ -9,12 +9,22 @@ from core.engine.view import JobState, JobView
 from core.texts import LANGUAGES, texts
 from core.ui import identity
 from core.ui.dream import FRAMES, dream_url
-from core.ui.home import OUTCOMES, PARTS, STYLE, Progress, matching, next_part, progress
+from core.ui.home import (
+    BESIDES,
+    OUTCOMES,
+    PARTS,
+    ROWS,
+    STYLE,
+    Progress,
+    matching,
+    next_part,
+    progress,
+)
 from core.ui.resources import records
 from core.ui.shell import ENTRIES
 
 DATA, CPU_OR_GPU = PARTS[:2]
-TO_COME = next(part for part in PARTS if not part.page)
+COST, SOC, CLEAN_UP = PARTS[6:]
 APP = Path(__file__).parents[2] / "streamlit_app.py"
 
 
@@ -45,11 +55,6 @@ def words(app: AppTest) -> str:
     return "\n".join([*drawn, *(m.value for m in app.main.markdown)])
 
 
-def test_a_part_that_is_still_to_come_is_never_open_or_done():
-    everything = {"visited": {"", "data-and-machine"}, "jobs": [job(JobState.DONE)]}
-    assert progress(TO_COME, **everything) is Progress.LATER
-
-
 def test_the_data_part_is_done_once_its_page_was_seen():
     assert progress(DATA, visited=set(), jobs=[]) is Progress.OPEN
     assert progress(DATA, visited={"data-and-machine"}, jobs=[]) is Progress.DONE
@@ -57,6 +62,18 @@ def test_the_data_part_is_done_once_its_page_was_seen():
 
 def test_whoever_has_run_something_has_come_past_the_data_part_in_whatever_tab():
     assert progress(DATA, visited=set(), jobs=[job(JobState.STOPPED)]) is Progress.DONE
+
+
+def test_the_part_on_cost_is_done_once_its_page_was_seen_and_not_by_running_something():
+    assert progress(COST, visited=set(), jobs=[job(JobState.DONE)]) is Progress.OPEN
+    assert progress(COST, visited={"what-did-it-cost"}, jobs=[]) is Progress.DONE
+
+
+@pytest.mark.parametrize(("part", "question"), [(SOC, "soc.idle"), (CLEAN_UP, "hand.thumb")])
+def test_a_part_with_questions_is_done_once_one_of_its_own_was_answered(part, question):
+    others = {"real_or_fake", "feed.loader"}
+    assert progress(part, visited={part.page}, jobs=[], answered=others) is Progress.OPEN
+    assert progress(part, visited=set(), jobs=[], answered={question}) is Progress.DONE
 
 
 @pytest.mark.parametrize(
@@ -90,16 +107,20 @@ def test_seeing_the_page_of_a_run_does_not_make_it_done():
     ],
 )
 def test_the_way_on_leads_to_what_runs_then_to_what_is_not_done(data, cpu_or_gpu, expected):
-    state_of = {DATA: data, CPU_OR_GPU: cpu_or_gpu, TO_COME: Progress.LATER}
+    state_of = {DATA: data, CPU_OR_GPU: cpu_or_gpu}
     assert next_part(state_of) is expected
 
 
 def test_parts_lead_to_pages_that_the_shell_serves():
     addresses = {entry.url_path: entry.file for entry in ENTRIES}
     for part in PARTS:
-        if part.page:
-            assert addresses[part.page].as_posix().endswith(part.file)
-            assert addresses[part.page].exists()
+        assert addresses[part.page].as_posix().endswith(part.file)
+        assert addresses[part.page].exists()
+
+
+def test_the_rows_of_the_map_hold_every_part_once_and_the_shell_serves_what_is_besides():
+    assert tuple(part for row in ROWS for part in row) == PARTS
+    assert set(BESIDES) <= {entry.name for entry in ENTRIES}
 
 
 def test_every_outcome_belongs_to_a_part():
@@ -163,6 +184,15 @@ def test_a_finished_run_makes_its_part_done_for_its_student_alone(student, monke
     assert opened("en").button(key="begin").label == "Carry on: Part 2"
     monkeypatch.setattr(identity, "browser_token", identity.new_token)
     assert opened("en").button(key="begin").label == "Begin with Part 0"
+
+
+def test_an_answer_about_the_hand_makes_the_last_part_done(student):
+    def parts_done(app: AppTest) -> int:
+        return sum(m.value.startswith(":green-badge") for m in app.main.markdown)
+
+    assert parts_done(opened("en")) == 0
+    records().guess(student, "hand.thumb", "output")
+    assert parts_done(opened("en")) == 1
 
 
 def test_searching_the_glossary_shows_only_what_matches(student):

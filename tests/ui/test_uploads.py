@@ -6,6 +6,8 @@ import time
 import pytest
 
 from core.data import photos
+from core.engine.local import kept_folder
+from core.engine.view import JobView
 from core.settings import LabSettings
 from core.ui import resources
 
@@ -50,3 +52,16 @@ def test_the_end_of_the_server_forgets_all(lab):
     os.utime(folder / photos.UPLOADS / f"{name}.png", (future, future))
     resources.close()
     assert not photos.has_upload(folder, name)
+
+
+def test_the_engine_may_hold_pictures_of_an_upload_as_long_as_the_upload_is_here(lab):
+    folder = kept_folder(lab, "an")
+    name = photos.keep_upload(folder, photos.sample_png("coffee"))
+    of_upload = JobView("j1", "an", "attack", {"picture": name})
+    of_sample = JobView("j2", "an", "attack", {"picture": "coffee"})
+    of_neither = JobView("j3", "an", "train-gan", {})
+    assert resources.may_keep(of_upload)
+    photos.forget_uploads(folder)
+    assert not resources.may_keep(of_upload)
+    assert resources.may_keep(of_sample)
+    assert resources.may_keep(of_neither)

@@ -1,0 +1,1 @@
+"""What a student measured, what it cost, and the lab report. Needs neither Streamlit nor torch."""
