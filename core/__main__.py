@@ -40,6 +40,7 @@ RUN_OPTIONS = {
     "debug": "",
 }
 PREFLIGHT_OPTIONS = {"device": "auto|cpu|cuda:N", "json": "", "html": "FILE", "debug": ""}
+REPORT_OPTIONS = {"student": "TOKEN", "out": "FILE", "debug": ""}
 PREFLIGHT = "preflight-"  # what the ids of its activities begin with
 BRING = {"image": "FILE"}  # of the activities that look at a picture
 
@@ -197,12 +198,29 @@ def preflight(words: list[str], say: Texts) -> int:
     )
 
 
+def report(words: list[str], say: Texts) -> int:
+    """One student's lab report as an HTML file."""
+    if {"--help", "-h"} & set(words):
+        print(help_text(say))
+        return FINISHED
+    options = _parsed(words, REPORT_OPTIONS)
+    _log("debug" in options)
+    for name in ("student", "out"):
+        if name not in options:
+            raise Problem("problem.option_missing", option=f"--{name} {REPORT_OPTIONS[name]}")
+    from core.headless_report import write_report
+
+    out = Path(options["out"]).expanduser()
+    return write_report(options["student"], out, LabSettings.load(), say)
+
+
 COMMANDS: Mapping[str, Callable[[list[str], Texts], int]] = {
     "list": list_activities,
     "run": run,
     "assets": show_assets,
     "check-prompt": check_prompt,
     "preflight": preflight,
+    "report": report,
 }
 
 
@@ -215,6 +233,7 @@ def help_text(say: Texts) -> str:
         "assets fetch NAME": say("cli.help.fetch"),
         "check-prompt TEXT": say("cli.help.check_prompt"),
         "preflight classroom|speech": say("cli.help.preflight"),
+        "report --student TOKEN --out FILE": say("cli.help.report"),
     }
     options = {
         f"--{name} {value}".strip(): say(f"cli.option.{name}")

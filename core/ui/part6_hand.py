@@ -65,10 +65,10 @@ def _draw_finger(finger: Finger, number: int, answer: str | None, say: Texts) ->
         key = f"hand-{finger.id}-{visitor().lives}"
         st.session_state[key] = answer
         st.radio(
-            f"**{say(f'question.{finger.question}')}**",
+            f"**{say(f'question.hand.{finger.id}')}**",
             finger.choices,
             key=key,
-            format_func=lambda choice: say(f"answer.{finger.question}.{choice}"),
+            format_func=lambda choice: say(f"answer.hand.{finger.id}.{choice}"),
             on_change=_answer,
             args=(finger, key),
         )
