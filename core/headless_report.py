@@ -40,4 +40,4 @@ def _write(path: Path, text: str) -> None:
             unfinished.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise Problem("problem.report_unwritable", path=str(path), reason=reason) from None
+        raise Problem("problem.path_unwritable", path=str(path), reason=reason) from None

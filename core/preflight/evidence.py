@@ -138,7 +138,7 @@ def curve_spec(
         )
         .properties(
             width="container",
-            height=300 if projector else 210,
+            height=380 if projector else 290,
             padding={"left": 0, "top": 4, "right": 16, "bottom": 2},
             title=alt.TitleParams(
                 say(title), anchor="start", fontSize=normal, fontWeight=600, offset=8

@@ -33,7 +33,9 @@ class Measure:
 
 
 MEASURES = (
-    Measure("time", lambda row: row.figures.seconds, lambda say, row: say.seconds(row.figures.seconds)),
+    Measure(
+        "time", lambda row: row.figures.seconds, lambda say, row: say.seconds(row.figures.seconds)
+    ),
     Measure(
         "gpu",
         lambda row: row.figures.gpu_percent_mean,
@@ -41,7 +43,9 @@ MEASURES = (
     ),
     Measure(
         "vram",
-        lambda row: None if row.figures.own_vram_mib_max is None else row.figures.own_vram_mib_max / 1024,
+        lambda row: (
+            None if row.figures.own_vram_mib_max is None else row.figures.own_vram_mib_max / 1024
+        ),
         lambda say, row: say.mib(row.figures.own_vram_mib_max),
     ),
     Measure(
@@ -63,7 +67,12 @@ class Chart:
 
 
 def chart(
-    measure: Measure, rows: Sequence[Row], say: Texts, *, logarithmic: bool = False, large: bool = False
+    measure: Measure,
+    rows: Sequence[Row],
+    say: Texts,
+    *,
+    logarithmic: bool = False,
+    large: bool = False,
 ) -> Chart:
     """The newest run of each section as a bar, in the order of the table."""
     bars = [_bar(place, row, measure, say) for place, row in enumerate(newest(rows)[-MOST_BARS:])]

@@ -56,7 +56,9 @@ def money(amount: float | None, currency: str, say: Texts) -> str:
     least = CHEAPEST[currency]
     if 0 < amount < least:
         digits = round(-math.log10(least))
-        return say("part5.money.below", amount=_with_unit(say.number(least, digits=digits), currency, say))
+        return say(
+            "part5.money.below", amount=_with_unit(say.number(least, digits=digits), currency, say)
+        )
     digits = 0 if amount == 0 else max(0, 1 - math.floor(math.log10(amount)))
     return _with_unit(say.number(amount, digits=min(digits, 8)), currency, say)
 

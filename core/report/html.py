@@ -100,7 +100,9 @@ def report_html(report: Report, say: Texts) -> str:
 
 def _head(report: Report, say: Texts) -> str:
     machine = report.machine
-    cards = ", ".join(gpu.name for gpu in machine.gpus) or say(machine.gpu_absence or "absent.no_gpu")
+    cards = ", ".join(gpu.name for gpu in machine.gpus) or say(
+        machine.gpu_absence or "absent.no_gpu"
+    )
     facts = {
         "name": report.name or say("part5.report.nameless"),
         "date": say.date(report.made_at),
@@ -134,10 +136,8 @@ def _measured(report: Report, rows: Sequence[Row], say: Texts) -> str:
     return _section("measured", body, say)
 
 
-def _table(
-    columns: Sequence[table.Column], rows: Sequence[Row], prices: Prices, say: Texts
-) -> str:
-    heads = [table.head(column, prices, say) for column in columns]
+def _table(columns: Sequence[table.Column], rows: Sequence[Row], prices: Prices, say: Texts) -> str:
+    heads = [table.head(column, say) for column in columns]
     numbers = [column.id not in table.FACTS for column in columns]
     body = [
         [
@@ -154,7 +154,8 @@ def _plain_table(
 ) -> str:
     classes = [" class='number'" if number else "" for number in numbers]
     top = "".join(
-        f"<th scope='col'{kind}>{escape(one)}</th>" for kind, one in zip(classes, heads, strict=True)
+        f"<th scope='col'{kind}>{escape(one)}</th>"
+        for kind, one in zip(classes, heads, strict=True)
     )
     body = "".join(
         "<tr>"
@@ -271,11 +272,13 @@ def _chosen_pictures(jobs: Sequence[JobView]) -> dict[str, dict[str, bytes]]:
 
 
 def _pictures(pictures: Mapping[str, bytes], say: Texts) -> str:
-    figures = "".join(
-        f"<figure><img src='{_data_url(image)}' alt='{escape(_caption(name, place, say), quote=True)}'>"
-        f"<figcaption>{escape(_caption(name, place, say))}</figcaption></figure>"
-        for place, (name, image) in enumerate(pictures.items(), start=1)
-    )
+    figures = ""
+    for place, (name, image) in enumerate(pictures.items(), start=1):
+        told = escape(_caption(name, place, say), quote=True)
+        figures += (
+            f"<figure><img src='{_data_url(image)}' alt='{told}'>"
+            f"<figcaption>{told}</figcaption></figure>"
+        )
     return f"<div class='pictures'>{figures}</div>" if figures else ""
 
 

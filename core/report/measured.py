@@ -195,21 +195,24 @@ def images_of(activity: str, section: str, values: dict[str, Any] | None) -> int
         result = msgspec.convert(values, ACTIVITIES[activity].result)
     except msgspec.ValidationError:  # no result, or one of an older version
         return None
+    if isinstance(result, FeedGpuResult):
+        return next((way.images for way in result.ways if way.way == section), None)
+    if isinstance(result, CpuVsGpuResult | TrainGanResult):
+        return result.steps * result.batch
+    return _drawn_or_attacked(result, section)
+
+
+def _drawn_or_attacked(result: msgspec.Struct, section: str) -> int | None:
+    counts = {"first": 1, "attack": 1}  # by section, where no result says more
     match result:
-        case CpuVsGpuResult() | TrainGanResult():
-            return result.steps * result.batch
-        case FeedGpuResult():
-            return next((way.images for way in result.ways if way.way == section), None)
         case RaceResult():
-            return result.images
-        case MakeImagesResult() if section == "draw":
-            return result.together  # of all who shared this run, as its time and energy are
-        case EightPicturesResult() if section == "draw":
-            return len(result.images)
-        case EightPicturesResult() if section == "first":
-            return 1
+            counts["race"] = result.images
+        case MakeImagesResult():
+            counts["draw"] = result.together  # of all who shared the run, as its time is
+        case EightPicturesResult():
+            counts["draw"] = len(result.images)
         case AttackSweepResult():
-            return len(result.points if section == "sweep" else result.map)
+            counts |= {"sweep": len(result.points), "map": len(result.map)}
         case TransferResult():
-            return len({cell.made_for for cell in result.cells})
-    return 1 if section == "attack" else None
+            counts["transfer"] = len({cell.made_for for cell in result.cells})
+    return counts.get(section)

@@ -15,51 +15,33 @@ BOTH = (Kind.TRAINING, Kind.INFERENCE)
 def side_lines(rows: Sequence[Row], prices: Prices, say: Texts) -> list[list[str]]:
     """Question, answer of training, answer of inference; one line a question."""
     sides = [side(kind, rows, prices) for kind in BOTH]
-    return [
-        [say(f"part5.side.{name}"), *(_told(name, one, prices, say) for one in sides)]
-        for name in (
-            "runs",
-            "seconds",
-            "own_vram",
-            "gpu",
-            "energy",
-            "electricity",
-            "rent",
-            "thousand_electricity",
-            "thousand_rent",
-            "who",
-        )
-    ]
 
-
-def _told(name: str, one: Side, prices: Prices, say: Texts) -> str:
-    def cash(amount: float) -> str:
+    def cash(amount: float | None) -> str:
         return money(amount, prices.currency, say)
 
-    if name == "who":
-        return say(f"part5.side.who.{one.kind}")
-    if not one.runs:
-        return say("part5.not_run")
-    match name:
-        case "runs":
-            return say.number(one.runs)
-        case "seconds":
-            return _range(one.seconds, say.seconds, say)
-        case "own_vram":
-            return _range(one.own_vram_mib, say.mib, say)
-        case "gpu":
-            return _range(one.gpu_percent, say.percent, say)
-        case "energy":
-            return _range(
-                one.energy_wh, lambda wh: say("part5.wh", value=energy_text(wh, say)), say
-            )
-        case "electricity":
-            return _range(one.electricity, cash, say)
-        case "rent":
-            return _range(one.rent, cash, say)
-        case "thousand_electricity":
-            return money(one.thousand_electricity, prices.currency, say)
-    return money(one.thousand_rent, prices.currency, say)
+    def energy(wh: float) -> str:
+        return say("part5.wh", value=energy_text(wh, say))
+
+    answers: dict[str, Callable[[Side], str]] = {
+        "runs": lambda one: say.number(one.runs),
+        "seconds": lambda one: _range(one.seconds, say.seconds, say),
+        "own_vram": lambda one: _range(one.own_vram_mib, say.mib, say),
+        "gpu": lambda one: _range(one.gpu_percent, say.percent, say),
+        "energy": lambda one: _range(one.energy_wh, energy, say),
+        "electricity": lambda one: _range(one.electricity, cash, say),
+        "rent": lambda one: _range(one.rent, cash, say),
+        "thousand_electricity": lambda one: cash(one.thousand_electricity),
+        "thousand_rent": lambda one: cash(one.thousand_rent),
+    }
+    lines = [
+        [
+            say(f"part5.side.{name}"),
+            *(answer(one) if one.runs else say("part5.not_run") for one in sides),
+        ]
+        for name, answer in answers.items()
+    ]
+    who = [say(f"part5.side.who.{one.kind}") for one in sides]
+    return [*lines, [say("part5.side.who"), *who]]
 
 
 def _range(found: Range | None, text: Callable[[float], str], say: Texts) -> str:

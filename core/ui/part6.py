@@ -12,7 +12,14 @@ from core.problems import Problem
 from core.texts import Texts, texts
 from core.ui import charts, resources
 from core.ui.part6_hand import draw_hand
-from core.ui.part6_held import change_html, outcome_lines, own_html, settled, workers_html
+from core.ui.part6_held import (
+    change_html,
+    left_of,
+    outcome_lines,
+    own_html,
+    settled,
+    workers_html,
+)
 from core.ui.visitor import Visitor, start_afresh, visitor
 
 STYLE = Path(__file__).with_name("part6.css")
@@ -60,7 +67,7 @@ def _held(waiting: bool) -> None:
     say = texts(me.language)
     now = resources.engine().holdings(me.token)
     if waiting and me.before_giving is not None and settled(me.before_giving, now):
-        me.after_giving = now
+        me.after_giving = left_of(me.before_giving, now)
         st.rerun()  # the whole page: it ticks more slowly again
     st.html(own_html(now, resources.records().size_of(me.token), say))
     st.html(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from core.engine.holdings import Fate, Holdings, Use, WorkerHolding
 from core.telemetry.readings import Gpu
@@ -19,13 +20,20 @@ def settled(before: Holdings, now: Holdings) -> bool:
     there = {worker.worker: worker for worker in now.workers}
     for worker in before.workers:
         left = there.get(worker.worker)
-        if left is None or left.use not in (Use.IDLE, Use.LEAVING):
-            continue  # gone, or at work for somebody again
+        if left is None:
+            continue
         if worker.fate is Fate.ENDS:
             return False
-        if worker.fate is Fate.DROPS and (left.held is None or left.held.models):
+        untouched = left.fate is Fate.EMPTY  # else somebody has used it since
+        if worker.fate is Fate.DROPS and untouched and (left.held is None or left.held.models):
             return False
     return True
+
+
+def left_of(before: Holdings, now: Holdings) -> Holdings:
+    """What is held now, less the workers that have come since."""
+    names = {worker.worker for worker in before.workers}
+    return replace(now, workers=tuple(w for w in now.workers if w.worker in names))
 
 
 # The workers

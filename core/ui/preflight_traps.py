@@ -13,7 +13,7 @@ from core.problems import Problem
 from core.texts import Texts
 from core.ui import resources
 from core.ui.job_panel import current_job, job_panel
-from core.ui.preflight_controls import REFUSED
+from core.ui.preflight_controls import REFUSED, draw_refusal
 from core.ui.preflight_gate import DARK_ICON, ICONS, draw_outcome, inked, opened
 from core.ui.preflight_results import own_results
 from core.ui.visitor import visitor
@@ -25,6 +25,7 @@ def draw_traps(say: Texts) -> None:
     """Traps are small and safe: students spring them, too."""
     st.header(say("preflight.traps"), divider="blue")
     st.markdown(say("preflight.traps.text"))
+    draw_refusal(say)
     job = current_job(ACTIVITY)
     running = job is not None and not job.state.over
     if job is not None and job.state is not JobState.DONE:

@@ -23,6 +23,7 @@ from core.activities.soc import SteadyLoadSettings
 from core.activities.train_gan import DrawSettings, InsideSettings, TrainGanSettings
 from core.engine.holdings import Holdings
 from core.engine.view import JobView
+from core.report.cost import Prices
 from core.soc.rounds import Round
 from core.soc.rule import Rule
 from core.texts import LANGUAGES
@@ -80,6 +81,10 @@ class Visitor:
     preflight_speech: SpeechSettings = field(default_factory=SpeechSettings)
     preflight_tab: int = 0
     preflight_open: set[str] = field(default_factory=set)  # keys of what was opened
+    currency: str | None = None  # of Part 5; None: the language's
+    prices: dict[str, Prices] = field(default_factory=dict)  # by currency, where written over
+    time_logarithmic: bool = True  # the axis of the times in Part 5
+    with_recordings: bool | None = None  # in Part 5; None: until a GPU is measured
     wishes: dict[str, ActivitySettings] = field(default_factory=dict)  # see `core.ui.studio`
     drawn: dict[str, JobView] = field(default_factory=dict)
     visited: set[str] = field(default_factory=set)  # url_paths of the pages seen in this tab

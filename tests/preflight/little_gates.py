@@ -94,7 +94,7 @@ def poor(_bench: Bench) -> Judging:
 
 
 def crashes(_bench: Bench) -> Judging:
-    yield Staged("little.stage")
+    yield Staged("gate.G1.title")
     raise ZeroDivisionError("the very thing\nand a second line")
 
 

@@ -48,6 +48,13 @@ def test_without_a_red_light_the_exit_code_is_0_and_a_report_can_be_kept(gates, 
     assert EN("gate.G1.title") in report.read_text("utf-8")
 
 
+def test_as_an_activity_it_tells_the_same_lines_at_its_end(gates, capsys):
+    assert main(["run", "preflight-speech", "--device", "cpu", "--lang", "en"]) == 0
+    out = capsys.readouterr().out
+    assert EN("preflight.colour.red") in out
+    assert EN.count("preflight.verdict.red", 1) in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

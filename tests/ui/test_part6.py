@@ -123,9 +123,10 @@ def test_a_worker_tells_its_device_its_model_and_when_it_gives_back_by_itself():
 def test_memory_is_back_once_workers_that_end_are_gone_and_others_have_let_go():
     assert not settled(HELD, HELD)
     assert not settled(HELD, Holdings((replace(TRAINED, use=Use.LEAVING), EMPTIED)))
-    assert not settled(HELD, Holdings((replace(DREW, models=(), held=None),)))
+    assert not settled(HELD, Holdings((replace(EMPTIED, held=None),))), "it has not answered yet"
     assert settled(HELD, Holdings((EMPTIED,)))
     assert settled(HELD, Holdings((replace(DREW, use=Use.OTHERS, fate=Fate.BUSY),))), "in use again"
+    assert settled(HELD, Holdings((replace(DREW, fate=Fate.SHARED),))), "used again meanwhile"
     assert settled(Holdings(), Holdings()), "nothing was held"
 
 
@@ -160,7 +161,8 @@ def test_the_page_measures_before_and_after(engine):
     app.button(key="part6-give-back").click()
     opened(app)
     assert EN("part6.measuring") in drawn(app), "two processes are still there"
-    engine.held = Holdings((EMPTIED,))
+    of_a_classmate = replace(TRAINED, worker="train-3", use=Use.OTHERS, fate=Fate.BUSY)
+    engine.held = Holdings((EMPTIED, of_a_classmate))
     opened(app)
     assert EN("part6.measuring") not in drawn(app)
     engine.held = HELD  # somebody works again: the measured difference stays
@@ -235,6 +237,8 @@ def test_a_reset_is_confirmed_and_then_leaves_the_name_alone(engine, records):
     folder = kept_folder(resources.lab_settings(), TOKEN)
     folder.mkdir(parents=True)
     (folder / "generator.safetensors").write_bytes(b"weights")
+    assert records.size_of(TOKEN)[0] == 1
+    assert records.size_of(TOKEN)[1] > 1_000
     app = opened()
     app.button(key="reset-ask").click()
     opened(app)
@@ -247,6 +251,7 @@ def test_a_reset_is_confirmed_and_then_leaves_the_name_alone(engine, records):
     opened(app)
     assert EN("part6.reset.done") in [message.value for message in app.success]
     assert records.of_student(TOKEN) == ()
+    assert records.size_of(TOKEN) == (0, 0)
     assert records.guesses_of(TOKEN) == {}
     assert not folder.exists()
     assert records.name(TOKEN) == "Lan"

@@ -9,6 +9,7 @@ std_utt     spread of whole clips
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -58,12 +59,13 @@ def metrics(tokens: Tensor) -> Metrics:
 
 
 def _rank(matrix: Tensor) -> float:
-    """exp of the entropy of the singular values' shares.
+    """exp of the entropy of the singular values' shares; NaN where a number of it is not finite.
 
-    They are the roots of the eigenvalues of the small square matrix, found in float64 far faster
-    than by a decomposition of the tall one; where they are so small that this would show, their
-    share is too small to count.
+    The values are the roots of the eigenvalues of the small square matrix: in float64 half the
+    work of decomposing the tall one, and the same rank to 1e-6 of itself.
     """
+    if not bool(matrix.isfinite().all()):
+        return math.nan
     values = torch.linalg.eigvalsh(matrix.T @ matrix).clamp(min=0.0).sqrt()
     shares = values / values.sum().clamp(min=torch.finfo(torch.float64).tiny)
     shares = shares[shares > 0]
@@ -71,15 +73,18 @@ def _rank(matrix: Tensor) -> float:
 
 
 def stop_reasons(now: Metrics, base: Metrics) -> tuple[str, ...]:
-    """The figures by which `now` has left the baseline; see `Watch` for when to act."""
-    gone = {
-        "rank_eff": now.rank_eff < FRACTION * base.rank_eff,
-        "rank_raw": now.rank_raw < FRACTION * base.rank_raw,
-        "cos_cross": now.cos_cross > min(COS_LIMIT, base.cos_cross + COS_RISE),
-        "std_token": now.std_token < SPREAD_FRACTION * base.std_token,
-        "std_utt": now.std_utt < SPREAD_FRACTION * base.std_utt,
+    """The figures by which `now` has left the baseline; see `Watch` for when to act.
+
+    Asked the other way round, so that a figure that is no number any more is a reason too.
+    """
+    kept = {
+        "rank_eff": now.rank_eff >= FRACTION * base.rank_eff,
+        "rank_raw": now.rank_raw >= FRACTION * base.rank_raw,
+        "cos_cross": now.cos_cross <= min(COS_LIMIT, base.cos_cross + COS_RISE),
+        "std_token": now.std_token >= SPREAD_FRACTION * base.std_token,
+        "std_utt": now.std_utt >= SPREAD_FRACTION * base.std_utt,
     }
-    return tuple(name for name, left in gone.items() if left)
+    return tuple(name for name, holds in kept.items() if not holds)
 
 
 @dataclass(slots=True)

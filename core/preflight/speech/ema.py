@@ -15,14 +15,12 @@ def update(teacher: nn.Module, student: nn.Module, tau: float) -> None:
     Frozen tables are left alone: rounding would move them a little with each step. In half
     precision the average would stand still, so that is refused.
     """
-    pairs = [
-        (slow, fast)
-        for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True)
-        if fast.requires_grad
-    ]
-    if any(slow.dtype != torch.float32 for slow, _ in pairs):
-        raise TypeError("the teacher has to be kept in float32")
-    torch._foreach_lerp_([slow for slow, _ in pairs], [fast for _, fast in pairs], 1.0 - tau)
+    for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
+        if not fast.requires_grad:
+            continue
+        if slow.dtype != torch.float32:
+            raise TypeError(f"the teacher has to be kept in float32, and holds {slow.dtype}")
+        slow.lerp_(fast.float(), 1.0 - tau)
 
 
 def half_life(tau: float) -> float:

@@ -1,13 +1,14 @@
 """The encoder: timm's vision transformer with the settings that make it Audio-JEPA's.
 
-Names, shapes and order of its 149 tensors are those of the released weights; its output is equal
-to the public implementation's to the bit.
+After Tuncay, "Audio-JEPA" (2025). Names, shapes and order of its 149 tensors are those of the
+released weights, which timm's own loader must not touch: it would resize them in its own way.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +24,10 @@ POSITIONS, PATCH_WEIGHT = "pos_embed", "patch_embed.proj.weight"
 
 
 class Encoder(VisionTransformer):
-    """(B, 1, 256, 128) -> (B, tokens, width); with `kept`, only those tokens are looked at."""
+    """Pictures of sound, (B, 1, 256, 128), to tokens, (B, 128, width).
+
+    Token n stands at row n // columns (time) and column n % columns (frequency) of `grid`.
+    """
 
     pos_embed: nn.Parameter
 
@@ -45,13 +49,23 @@ class Encoder(VisionTransformer):
         self.grid = (ROWS // patch[0], BINS // patch[1])
         self.pos_embed = nn.Parameter(positions.table(width, *self.grid), requires_grad=False)
 
-    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """`kept` (B, k): indices of the tokens that are gathered before the first block."""
+    def forward(  # type: ignore[override]
+        self, x: Tensor, kept: Tensor | Sequence[Tensor] | None = None
+    ) -> Tensor:
+        """`kept` (B, k): indices of the tokens that are gathered before the first block, so that
+        the others are never looked at. Of M such masks, the answers come mask after mask:
+        (M * B, k, width)."""
         tokens = self.patch_embed(x) + self.pos_embed
         if kept is not None:
-            tokens = torch.gather(tokens, 1, kept[..., None].expand(-1, -1, tokens.shape[-1]))
-        looked: Tensor = self.norm(self.blocks(tokens))
-        return looked
+            masks = [kept] if isinstance(kept, Tensor) else kept
+            tokens = torch.cat([gathered(tokens, mask) for mask in masks])
+        answer: Tensor = self.norm(self.blocks(tokens))
+        return answer
+
+
+def gathered(tokens: Tensor, index: Tensor) -> Tensor:
+    """Of (B, tokens, width), those at (B, k): (B, k, width)."""
+    return torch.gather(tokens, 1, index[..., None].expand(-1, -1, tokens.shape[-1]))
 
 
 def build_encoder(
@@ -94,7 +108,9 @@ def from_checkpoint(
     The table of positions is never taken from the file: of another grid it may fit, and be wrong.
     """
     state = _own(tensors, prefix)
-    state.pop(POSITIONS)
+    if PATCH_WEIGHT not in state or "norm.weight" not in state:
+        raise ValueError(f"no encoder stands under {prefix!r}")
+    state.pop(POSITIONS, None)
     state[PATCH_WEIGHT] = resized_patch(state[PATCH_WEIGHT], patch)
     depth = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("blocks."))
     encoder = Encoder(patch, int(state["norm.weight"].shape[0]), depth, heads)
@@ -108,10 +124,26 @@ def assembled(
     patch: tuple[int, int] = PATCH,
     grid: tuple[int, int] = (32, 4),
 ) -> dict[str, Tensor]:
-    """The encoder's tensors put together without any module: what the loading has to come to."""
+    """The encoder's tensors put together a second way: what the loading has to come to.
+
+    Without a module, and on purpose without the functions that load one: the rule stands here
+    again, the table by its formula in plain Python. Who changes one of the two is found out.
+    """
     state = _own(tensors, prefix)
-    state[PATCH_WEIGHT] = resized_patch(state[PATCH_WEIGHT], patch)
-    state[POSITIONS] = positions.table(state[POSITIONS].shape[-1], *grid)
+    state[PATCH_WEIGHT] = nn.functional.interpolate(state[PATCH_WEIGHT], patch, mode="bicubic")
+    quarter = state[POSITIONS].shape[-1] // 4
+    frequencies = [10_000.0 ** (-k / quarter) for k in range(quarter)]
+    table = [
+        [
+            wave(place * f)
+            for place in (column, row)
+            for wave in (math.sin, math.cos)
+            for f in frequencies
+        ]
+        for row in range(grid[0])
+        for column in range(grid[1])
+    ]
+    state[POSITIONS] = torch.tensor([table], dtype=torch.float32)  # rounded once, from float64
     return state
 
 
