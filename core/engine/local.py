@@ -183,13 +183,13 @@ class LocalEngine:
             )
 
     def holdings(self, student: str) -> Holdings:
-        vram = self._vram_now()
         with self._lock:
             workers = self._dispatcher.workers(student, time.monotonic())
             pids = {name: worker.pid for name, worker in self._workers.items()}
             held = dict(self._held)
             mine = [view for view in self._views.values() if view.student == student]
             recording = self._recording[student]
+        vram = self._vram_now()  # not before: it has to be as new as what the workers told
         sizes = _file_sizes(kept_folder(self._settings, student))
         states = Counter(view.state for view in mine)
         finished = sum(state.over for state in states.elements())
@@ -340,6 +340,7 @@ class LocalEngine:
                     self._greet(worker, message)
                 case Holds(held):
                     self._held[worker] = held
+                    self._vram_at = float("-inf")  # it may have given some back
                 case Said(job, event):
                     view = self._views.get(job)
                     if view is not None and not view.state.over:
@@ -366,6 +367,7 @@ class LocalEngine:
         with self._lock:
             del self._workers[worker]
             self._held.pop(worker, None)
+            self._vram_at = float("-inf")
             self._take(WorkerLost(worker, killed=killed))
 
     def _settle(self, job: str, outcome: Result | Stopped | Failed) -> None:

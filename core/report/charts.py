@@ -98,10 +98,9 @@ def whole_spec(drawn: Chart) -> dict[str, Any]:
 
 def _bar(place: int, row: Row, measure: Measure, say: Texts) -> dict[str, Any]:
     value = measure.value(row)
-    source = f" · {say('part5.recorded')}" if row.recorded else ""
     return {
         "place": place,
-        "name": f"{row.part} · {row.label(say)}{source}",
+        "name": f"{row.part} · {row.label(say)}",
         "value": value or 0.0,
         "label": say("absent.value") if value is None else measure.text(say, row),
         "kind": say(f"part5.kind.{row.kind}"),
@@ -117,7 +116,7 @@ def _end(measure: str, values: Sequence[float], *, logarithmic: bool) -> float:
     if logarithmic:
         return 10.0 ** math.ceil(math.log10(most * 1.5))
     stair = 10.0 ** math.floor(math.log10(most))
-    return next(times * stair for times in (1, 1.5, 2, 3, 4, 5, 7.5, 10) if times * stair >= most)
+    return next(times * stair for times in (1, 2, 4, 6, 8, 10) if times * stair >= most)
 
 
 @functools.lru_cache(maxsize=128)
@@ -133,14 +132,12 @@ def bar_spec(
         axis = alt.Axis(
             values=[10.0**power for power in range(-2, 7) if 10.0**power <= end],
             labelExpr=number_label(language),
-            format="~g",
         )
     else:
         scale = alt.Scale(domain=[0, end * ROOM], nice=False)
         axis = alt.Axis(
             values=[end * share for share in (0, 0.25, 0.5, 0.75, 1)],
             labelExpr=number_label(language),
-            format="~g",
         )
     base = alt.Chart(alt.NamedData("rows")).encode(
         y=alt.Y(
@@ -187,4 +184,5 @@ def bar_spec(
 
 def number_label(language: str) -> str:
     """Numbers of an axis as the reader writes them: 0,5 or 0.5."""
-    return "replace(datum.label, '.', ',')" if language == "vi" else "datum.label"
+    number = "format(datum.value, '~r')"
+    return f"replace({number}, '.', ',')" if language == "vi" else number

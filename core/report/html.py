@@ -54,7 +54,6 @@ ALL_COLUMNS = (
     table.ENERGY,
     table.CPU,
     table.DEVICE,
-    table.SOURCE,
 )
 
 
@@ -193,14 +192,13 @@ def _sides(report: Report, rows: Sequence[Row], say: Texts) -> str:
 def _costs(report: Report, rows: Sequence[Row], say: Texts) -> str:
     if not rows:
         return ""
-    columns = [column for column in table.COST if column is not table.SOURCE]
     prices = say(
         "part5.report.prices",
         kwh=say.number(report.prices.kwh),
         hour=say.number(report.prices.hour),
         currency=report.prices.currency.upper(),
     )
-    body = _table(columns, rows, report.prices, say)
+    body = _table(table.COST, rows, report.prices, say)
     return _section("costs", f"<p>{escape(prices)}</p>{body}" + _note(say("part5.cost.note")), say)
 
 

@@ -89,10 +89,10 @@ class Row:
 
     def label(self, say: Texts) -> str:
         """What was measured, unlike any other row of its part but a repeat."""
-        section = say(f"section.{self.section}")
-        if self.activity not in SAME_NAMES:
-            return section
-        return f"{say(f'part5.activity.{self.activity}')}: {section}"
+        name = say(f"section.{self.section}")
+        if self.activity in SAME_NAMES:
+            name = f"{say(f'part5.activity.{self.activity}')}: {name}"
+        return f"{name} ({say('part5.recorded')})" if self.recorded else name
 
 
 def own_rows(jobs: Iterable[JobView], machine: Machine) -> tuple[Row, ...]:

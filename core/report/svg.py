@@ -53,7 +53,7 @@ def drawn(spec: dict[str, Any]) -> str:
 
     whole = {**spec, "width": WIDTH}
     whole["config"] = {**spec.get("config", {}), "font": FONT, "background": "white"}
-    svg = vl_convert.vegalite_to_svg(whole, vl_version="6.4", allowed_base_urls=[])
+    svg = vl_convert.vegalite_to_svg(whole, allowed_base_urls=[])
     return _NAMESPACES.sub("", svg)
 
 

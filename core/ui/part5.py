@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -10,6 +12,7 @@ import streamlit as st
 
 from core.report import table
 from core.report.charts import MEASURES, chart
+from core.report.cost import Prices
 from core.report.measured import PARTS, Part, Row, not_run, own_rows, recorded_rows, together
 from core.texts import Texts, texts
 from core.ui import charts, resources
@@ -17,8 +20,12 @@ from core.ui.part5_cost import draw_cost, draw_sides, prices_of
 from core.ui.part5_report import draw_report
 from core.ui.visitor import Visitor, visitor
 
+PART2_STYLE = Path(__file__).with_name("part2.css")
+STYLE = Path(__file__).with_name("part5.css")
 RECORDINGS, LOG = "part5-recordings", "part5-log"  # keys of widgets
+DASH = "–"  # instead of a figure that is not measured
 ROW_HEIGHT = 35  # pixels, of the table
+WIDTHS = {"label": 200, "kind": 95}  # pixels, where the browser's own guess cuts words
 MOST_ROWS = 18  # that are seen at once
 
 
@@ -27,6 +34,8 @@ def draw() -> None:
     me = visitor()
     say = texts(me.language)
     charts.draw_style()
+    st.html(PART2_STYLE)  # big figures
+    st.html(STYLE)
     st.title(say("part5.title"))
     st.badge(say("part5.badge"), icon=":material/pin_drop:", color="blue")
     if not me.projector:
@@ -76,7 +85,7 @@ def _draw_table(own: tuple[Row, ...], recorded: tuple[Row, ...], say: Texts) -> 
         if st.toggle(say("part5.table.recordings"), key=RECORDINGS, on_change=_keep_recordings):
             rows = together(own, recorded)
     _draw_frame(rows, missing, say)
-    st.caption(say("part5.table.sort"))
+    st.caption(say("part5.table.sort", dash=DASH))
     _draw_missing(missing, say)
     st.download_button(
         say("part5.table.csv"),
@@ -103,14 +112,17 @@ def _draw_frame(rows: Sequence[Row], missing: Sequence[Part], say: Texts) -> Non
     frame = frame_of(table.MEASURED, rows, missing, say)
     heads = {
         column.id: st.column_config.Column(
-            table.head(column, say), pinned=column.id in ("part", "label")
+            table.head(column, say),
+            pinned=column.id in ("part", "label"),
+            width=WIDTHS.get(column.id),
         )
         for column in table.MEASURED
     }
     st.dataframe(
-        in_words(frame, table.MEASURED, len(rows), say),
+        in_words(frame, table.MEASURED, say),
         hide_index=True,
         column_config=heads,
+        placeholder=DASH,
         height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 3,
         key="part5-table",
     )
@@ -128,22 +140,20 @@ def frame_of(
     return frame.astype(dict.fromkeys(numbers, float))
 
 
-def in_words(
-    frame: pd.DataFrame, columns: Sequence[table.Column], measured: int, say: Texts
-) -> Any:
-    """The frame with every number as the reader writes it, and nothing in the last rows, of parts
-    that have not been run: there it was not the meter that failed."""
+def in_words(frame: pd.DataFrame, columns: Sequence[table.Column], say: Texts) -> Any:
+    """The frame with every number as the reader writes it; what is absent stays absent."""
     prices = prices_of(visitor())
     style = frame.style
     for column in columns:
         if column.id not in table.FACTS:
             style = style.format(
-                lambda value, column=column: table.cell_text(
-                    column, None if pd.isna(value) else value, prices, say
-                ),
-                subset=(frame.index[:measured], [column.id]),
-            ).format("", na_rep="", subset=(frame.index[measured:], [column.id]))
+                functools.partial(_written, column, prices, say), subset=[column.id]
+            )
     return style
+
+
+def _written(column: table.Column, prices: Prices, say: Texts, value: float) -> str:
+    return table.cell_text(column, None if pd.isna(value) else value, prices, say)
 
 
 def _draw_missing(missing: Sequence[Part], say: Texts) -> None:

@@ -49,12 +49,12 @@ def sides_html(own: Sequence[Row], prices: Prices, say: Texts) -> str:
     )
     body = "".join(
         f"<tr><th scope='row'>{html.escape(name)}</th>"
-        + "".join(f"<td style='white-space:normal'>{html.escape(one)}</td>" for one in answers)
+        + "".join(f"<td>{html.escape(one)}</td>" for one in answers)
         + "</tr>"
         for name, *answers in side_lines(own, prices, say)
     )
     return (
-        f"<div class='lab-table'><table><thead><tr>{heads}</tr></thead>"
+        f"<div class='lab-table p5-sides'><table><thead><tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -138,7 +138,10 @@ def answers(rows: Sequence[Row], prices: Prices, say: Texts) -> list[tuple[str, 
         for how, price in (("own", electricity(row, prices)), ("hired", rent(row, prices))):
             amount = price if name == "training" else a_thousand(price, row)
             if amount is not None:
-                title = say(f"part5.cost.{how}", what=say(f"part5.cost.{name}"))
+                what = say(f"part5.cost.{name}")
+                if row.recorded:
+                    what += f" ({say('part5.recorded')})"
+                title = say(f"part5.cost.{how}", what=what)
                 told.append((title, money(amount, prices.currency, say), None))
     return told
 
@@ -157,6 +160,6 @@ def costs_html(rows: Sequence[Row], prices: Prices, say: Texts) -> str:
         for values in table.cells(table.COST, rows, prices, say)
     )
     return (
-        f"<div class='lab-table part5-costs'><table><thead><tr>{heads}</tr></thead>"
+        f"<div class='lab-table p5-costs'><table><thead><tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )

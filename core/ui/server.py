@@ -107,8 +107,10 @@ class NoDeepAddresses:
         async def send_or_lead_on(message: Message) -> None:
             nonlocal leads_on
             if message["type"] == "http.response.start":
-                kind = MutableHeaders(scope=message).get("content-type", "")
-                leads_on = message["status"] == 200 and kind.startswith("text/html")
+                headers = MutableHeaders(scope=message)
+                page = headers.get("content-type", "").startswith("text/html")
+                kept = "content-disposition" in headers  # a file to be saved: a report
+                leads_on = message["status"] == 200 and page and not kept
                 if leads_on:
                     await RedirectResponse(page_address(scope["path"]))(scope, receive, send)
             if not leads_on:

@@ -23,11 +23,12 @@ def test_a_page_address_has_one_part(asked, page):
     assert page_address(asked) == page
 
 
-def answer(path: str, content_type: str) -> tuple[int, dict[bytes, bytes]]:
+def answer(path: str, content_type: str, **more: str) -> tuple[int, dict[bytes, bytes]]:
     sent = []
 
     async def app(scope, receive, send):
         headers = [(b"content-type", content_type.encode())]
+        headers += [(name.encode(), value.encode()) for name, value in more.items()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"whole"})
 
@@ -47,6 +48,11 @@ def test_a_deep_address_leads_to_one_that_can_be_a_page():
 def test_files_in_folders_are_served_as_they_are():
     assert answer("/static/js/app.js", "text/javascript")[0] == 200
     assert answer("/cpu-or-gpu", "text/html")[0] == 200
+
+
+def test_a_report_that_is_downloaded_is_no_page():
+    saved = {"content-disposition": 'attachment; filename="report.html"'}
+    assert answer("/media/1a2b.html", "text/html", **saved)[0] == 200
 
 
 def test_a_page_that_fails_says_so_without_the_error_itself():

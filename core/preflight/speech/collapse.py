@@ -38,7 +38,7 @@ def metrics(tokens: Tensor) -> Metrics:
     if tokens.ndim != 3 or tokens.shape[0] < 2 or tokens.shape[1] < 2:
         raise ValueError(f"expected (clips >= 2, tokens >= 2, width), got {tuple(tokens.shape)}")
     clips, count, width = tokens.shape
-    flat = tokens.reshape(-1, width)
+    flat = tokens.float().reshape(-1, width)
     unit = nn.functional.normalize(flat, dim=-1)
     generator = torch.Generator().manual_seed(0)
     first = torch.randint(0, clips, (PAIRS,), generator=generator)
@@ -48,7 +48,7 @@ def metrics(tokens: Tensor) -> Metrics:
     other = torch.randint(0, count, (PAIRS,), generator=generator)
     by_clip = unit.reshape(clips, count, width)
     cosine = (by_clip[first, one] * by_clip[second, other]).sum(-1).mean()
-    whole = nn.functional.normalize(tokens.mean(dim=1), dim=-1)
+    whole = nn.functional.normalize(tokens.float().mean(dim=1), dim=-1)
     return Metrics(
         std_token=float(unit.std(dim=0).mean()),
         rank_eff=_rank(flat.double() - flat.double().mean(dim=0)),

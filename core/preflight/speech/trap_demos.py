@@ -173,7 +173,7 @@ def collapse(bench: SmallBench) -> Judging:
             ),
         ),
         first=round(losses[0], 2),
-        last=f"{losses[-1]:.2g}",
+        last=round(losses[-1], 3),
     )
 
 

@@ -70,12 +70,34 @@ def test_the_last_two_rows_are_padding_and_bin_three_hears_nothing():
     assert not bank(DETECTION)[3].any()
 
 
+def test_the_filters_hold_the_known_numbers_of_fourier_lines():
+    lines = (bank(DETECTION) > 0).sum(dim=1).tolist()
+
+    assert lines[:12] == [1, 1, 1, 0, 1, 1, 1, 2, 1, 1, 1, 1]
+    assert lines[120:] == [9, 9, 10, 10, 10, 10, 10, 10]
+    assert lines.count(1) == 24
+
+
+def test_silence_is_the_floor_and_stays_silent_when_made_loud():
+    for loud in (False, True):
+        mel = mel_input(torch.zeros(1, CLIP), peak_normalised=loud)
+        assert (mel[0, 0, :254] == math.log(FLOOR)).all()
+
+
+def test_peak_normalisation_takes_the_loudness_away(sine):
+    loud, quiet = mel_input(torch.stack((sine, sine / 8)), peak_normalised=True)
+
+    assert torch.allclose(loud, quiet, atol=1e-3)
+
+
 def test_a_clip_does_not_depend_on_its_neighbours():
     noise = torch.randn(3, CLIP, generator=torch.Generator().manual_seed(1))
 
     assert torch.equal(mel_input(noise)[1], mel_input(noise[1:2])[0])
 
 
-def test_ten_seconds_of_the_original_configuration_have_as_many_rows(sine):
-    assert log_mel(torch.zeros(ORIGINAL.clip), ORIGINAL).shape == (254, 128)
-    assert log_mel(torch.zeros(DETECTION.clip)).shape == (254, 128)
+def test_ten_seconds_of_the_original_configuration_have_as_many_rows():
+    for front in (DETECTION, ORIGINAL):
+        clip = torch.zeros(front.clip)
+        assert log_mel(clip, front).shape == (front.frames, front.mels) == (254, 128)
+    assert (DETECTION.clip, ORIGINAL.clip) == (81_920, 320_000)

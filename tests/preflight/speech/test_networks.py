@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn.functional import gelu, layer_norm, linear, softmax
 
 from core.preflight.speech import positions
 from core.preflight.speech.encoder import assembled, build_encoder, fingerprint, from_checkpoint
@@ -43,6 +44,9 @@ def test_the_encoder_has_the_149_tensors_in_their_order(encoder):
     assert state["blocks.11.attn.qkv.weight"].shape == (2304, 768)
     assert sum(tensor.numel() for tensor in state.values()) == NUMBERS["encoder"]
     assert {module.eps for module in encoder.modules() if hasattr(module, "eps")} == {1e-5}
+    assert encoder.grid == (32, 4)
+    trained = [name for name, each in encoder.named_parameters() if each.requires_grad]
+    assert len(trained) == 148
 
 
 def test_the_predictor_has_the_80_tensors_in_their_order(predictor):
@@ -59,7 +63,18 @@ def test_the_predictor_has_the_80_tensors_in_their_order(predictor):
         "predictor_proj.weight",
         "predictor_proj.bias",
     ]
+    assert [tuple(state[name].shape) for name in ("mask_token", "predictor_pos_embed")] == [
+        (1, 1, 384),
+        (1, 128, 384),
+    ]
+    assert [
+        tuple(state[f"predictor_{name}.weight"].shape)
+        for name in ("embed", "blocks.5.attn.qkv", "blocks.5.mlp.fc1", "blocks.5.mlp.fc2", "proj")
+    ] == [(384, 768), (1152, 384), (1536, 384), (384, 1536), (768, 384)]
     assert sum(tensor.numel() for tensor in state.values()) == NUMBERS["predictor"]
+    assert {module.eps for module in predictor.modules() if hasattr(module, "eps")} == {1e-5}
+    trained = [name for name, each in predictor.named_parameters() if each.requires_grad]
+    assert len(trained) == 79
 
 
 def test_positions_put_the_column_first_and_the_row_second():
@@ -100,9 +115,9 @@ def test_loading_resizes_the_patch_and_makes_the_table_anew():
     assert (missing, unexpected) == (["pos_embed"], [])
     assert torch.equal(loaded.pos_embed, positions.table(48, 32, 4))
     assert loaded.patch_embed.proj.weight.shape == (48, 1, 8, 32)
-    by_hand = assembled(tensors, "encoder.")
-    assert list(by_hand) == list(loaded.state_dict())
-    assert fingerprint(by_hand) == fingerprint(loaded.state_dict())
+    twice = assembled(tensors, "encoder.")
+    assert list(twice) == list(loaded.state_dict())
+    assert fingerprint(twice) == fingerprint(loaded.state_dict())
 
 
 def test_the_fingerprint_sees_one_bit_a_name_and_a_type():
@@ -118,14 +133,88 @@ def test_the_fingerprint_sees_one_bit_a_name_and_a_type():
     assert fingerprint(small().state_dict()) == fingerprint(state), "a seed makes it again"
 
 
-@torch.inference_mode()
-def test_kept_tokens_keep_their_places():
-    encoder = small((8, 32)).eval()
-    x = torch.randn(2, 1, 256, 128, generator=torch.Generator().manual_seed(0))
-    order = torch.arange(127, -1, -1).expand(2, -1)
+def test_a_table_that_no_checkpoint_has_is_no_checkpoint():
+    with pytest.raises(ValueError, match="target_encoder"):
+        from_checkpoint({"encoder.norm.weight": torch.ones(48)}, "target_encoder.")
 
-    # All tokens in another order: attention does not care, so each answer only moves along.
-    assert torch.allclose(encoder(x, order).flip(1), encoder(x), atol=1e-5)
+
+def by_hand(state, blocks: str, x, heads: int):
+    """Pre-norm blocks in plain sums, as the specification has them."""
+    width = x.shape[-1]
+    depth = len({name.split(".")[1] for name in state if name.startswith(blocks)})
+    for i in range(depth):
+        p = {n.removeprefix(f"{blocks}.{i}."): t for n, t in state.items() if f"{blocks}.{i}." in n}
+        y = layer_norm(x, (width,), p["norm1.weight"], p["norm1.bias"], eps=1e-5)
+        q, k, v = (
+            part.unflatten(-1, (heads, -1)).transpose(1, 2)
+            for part in linear(y, p["attn.qkv.weight"], p["attn.qkv.bias"]).chunk(3, dim=-1)
+        )
+        weights = softmax(q @ k.transpose(-2, -1) / (width // heads) ** 0.5, dim=-1)
+        y = (weights @ v).transpose(1, 2).flatten(2)
+        x = x + linear(y, p["attn.proj.weight"], p["attn.proj.bias"])
+        y = layer_norm(x, (width,), p["norm2.weight"], p["norm2.bias"], eps=1e-5)
+        y = gelu(linear(y, p["mlp.fc1.weight"], p["mlp.fc1.bias"]))
+        x = x + linear(y, p["mlp.fc2.weight"], p["mlp.fc2.bias"])
+    return x
+
+
+def some_masks(*sizes: int):
+    generator = torch.Generator().manual_seed(1)
+    orders = [torch.stack([torch.randperm(128, generator=generator) for _ in "ab"]) for _ in sizes]
+    return [order[:, :size] for order, size in zip(orders, sizes, strict=True)]
+
+
+@torch.inference_mode()
+def test_the_encoder_is_the_one_of_the_formula_whole_and_masked():
+    encoder = small((8, 32)).eval()
+    state = encoder.state_dict()
+    x = torch.randn(2, 1, 256, 128, generator=torch.Generator().manual_seed(0))
+    patches = x.reshape(2, 32, 8, 4, 32).transpose(2, 3).reshape(2, 128, 8 * 32)
+    weight, bias = state["patch_embed.proj.weight"].flatten(1), state["patch_embed.proj.bias"]
+    tokens = linear(patches, weight, bias) + state["pos_embed"]
+    (kept,) = some_masks(50)
+
+    for index, answer in ((None, encoder(x)), (kept, encoder(x, kept))):
+        looked_at = tokens if index is None else tokens[torch.arange(2)[:, None], index]
+        wanted = by_hand(state, "blocks", looked_at, heads=3)
+        wanted = layer_norm(wanted, (48,), state["norm.weight"], state["norm.bias"], eps=1e-5)
+        assert torch.allclose(answer, wanted, atol=2e-6)
+
+
+@torch.inference_mode()
+def test_several_masks_come_one_after_the_other():
+    encoder = small((8, 32)).eval()
+    predictor = build_predictor(seed=0, width=32, outer=48, depth=1, heads=2).eval()
+    x = torch.randn(2, 1, 256, 128, generator=torch.Generator().manual_seed(0))
+    contexts, targets = some_masks(50, 50), some_masks(30, 30, 30)
+
+    seen = encoder(x, contexts)
+    guessed = predictor(seen, contexts, targets)
+
+    assert guessed.shape == (3 * 2 * 2, 30, 48)
+    for j, target in enumerate(targets):
+        for m, context in enumerate(contexts):
+            alone = predictor(encoder(x, context), context, target)
+            block = 2 * (j * len(contexts) + m)
+            assert torch.allclose(guessed[block : block + 2], alone, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_the_predictor_is_the_one_of_the_formula():
+    predictor = build_predictor(seed=0, width=32, outer=48, depth=2, heads=2).eval()
+    state = predictor.state_dict()
+    context, targets = some_masks(40, 60)
+    seen = torch.randn(2, 40, 48, generator=torch.Generator().manual_seed(0))
+    table = state["predictor_pos_embed"][0]
+
+    known = linear(seen, state["predictor_embed.weight"], state["predictor_embed.bias"])
+    tokens = torch.cat((known + table[context], state["mask_token"] + table[targets]), dim=1)
+    answer = by_hand(state, "predictor_blocks", tokens, heads=2)[:, 40:]
+    norm = state["predictor_norm.weight"], state["predictor_norm.bias"]
+    answer = layer_norm(answer, (32,), *norm, eps=1e-5)
+    wanted = linear(answer, state["predictor_proj.weight"], state["predictor_proj.bias"])
+
+    assert torch.allclose(predictor(seen, context, targets), wanted, atol=2e-6)
 
 
 @torch.inference_mode()
