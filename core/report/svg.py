@@ -9,6 +9,7 @@ Specs go in and pictures come out as one JSON list; nothing is fetched.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from core.settings import PREFIX
 
 ROOT = Path(__file__).parents[2]  # the folder that holds core/
 SECONDS = 90  # no drawing takes that long
@@ -33,8 +36,9 @@ def drawings(specs: list[dict[str, Any]]) -> list[str] | None:
         return []
     try:
         answer = subprocess.run(
-            [sys.executable, "-m", __spec__.name if __spec__ else "core.report.svg"],
+            [sys.executable, "-m", __name__],
             cwd=ROOT,
+            env={name: text for name, text in os.environ.items() if not name.startswith(PREFIX)},
             input=msgspec.json.encode(specs),
             capture_output=True,
             timeout=SECONDS,

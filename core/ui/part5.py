@@ -24,9 +24,10 @@ PART2_STYLE = Path(__file__).with_name("part2.css")
 STYLE = Path(__file__).with_name("part5.css")
 RECORDINGS, LOG = "part5-recordings", "part5-log"  # keys of widgets
 DASH = "–"  # instead of a figure that is not measured
-ROW_HEIGHT = 35  # pixels, of the table
-WIDTHS = {"label": 200, "kind": 95}  # pixels, where the browser's own guess cuts words
-MOST_ROWS = 18  # that are seen at once
+# Pixels, where the browser's own guess cuts words.
+WIDTHS = {"label": 235, "kind": 100}
+WIDTHS_PROJECTOR = {"label": 350, "kind": 150}
+MOST_ROWS = 30  # more are scrolled
 
 
 def draw() -> None:
@@ -110,11 +111,12 @@ def _keep_recordings() -> None:
 
 def _draw_frame(rows: Sequence[Row], missing: Sequence[Part], say: Texts) -> None:
     frame = frame_of(table.MEASURED, rows, missing, say)
+    widths = WIDTHS_PROJECTOR if visitor().projector else WIDTHS
     heads = {
         column.id: st.column_config.Column(
             table.head(column, say),
             pinned=column.id in ("part", "label"),
-            width=WIDTHS.get(column.id),
+            width=widths.get(column.id),
         )
         for column in table.MEASURED
     }
@@ -123,7 +125,7 @@ def _draw_frame(rows: Sequence[Row], missing: Sequence[Part], say: Texts) -> Non
         hide_index=True,
         column_config=heads,
         placeholder=DASH,
-        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 3,
+        height="content" if len(frame) <= MOST_ROWS else "auto",
         key="part5-table",
     )
 

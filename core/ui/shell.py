@@ -64,8 +64,7 @@ def run() -> None:
     pages = _pages(me, say)
     problem = _settings_problem()
     open_door = problem is None and _admitted(me)
-    position = "sidebar" if open_door else "hidden"
-    page = st.navigation(pages, position=position, expanded=True)
+    page = st.navigation(pages, position="sidebar" if open_door else "hidden", expanded=True)
     st.set_page_config(page_title=f"{page.title} · {say('app.title')}")
     st.logo(ROOT / "static" / "logo.svg", icon_image=ROOT / "static" / "icon.svg", size="large")
     if problem:
