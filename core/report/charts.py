@@ -19,7 +19,7 @@ KINDS = {Kind.TRAINING: "#2e86de", Kind.INFERENCE: "#d9760a", Kind.LOADING: "#8a
 GREY = "#828a96"
 SHORTEST = 0.01  # seconds, where a logarithmic axis begins
 ROOM = 1.22  # of the longest bar: for its number
-PADDING = {"left": 0, "top": 6, "right": 10, "bottom": 4}
+PADDING = {"left": 0, "top": 6, "right": 26, "bottom": 4}  # no accent or last letter is cut
 MOST_BARS = 40
 
 
@@ -73,8 +73,12 @@ def chart(
     *,
     logarithmic: bool = False,
     large: bool = False,
+    legend: bool = True,
 ) -> Chart:
-    """The newest run of each section as a bar, in the order of the table."""
+    """The newest run of each section as a bar, in the order of the table.
+
+    Without a `legend` there is one beside the chart: in a narrow one it would be cut off.
+    """
     bars = [_bar(place, row, measure, say) for place, row in enumerate(newest(rows)[-MOST_BARS:])]
     if logarithmic:
         for bar in bars:
@@ -86,6 +90,7 @@ def chart(
         language=say.language,
         logarithmic=logarithmic,
         large=large,
+        legend=legend,
     )
     told = "; ".join(f"{bar['name']}: {bar['label']}" for bar in bars)
     return Chart(spec, bars, title, f"{title}. {told}.")
@@ -121,7 +126,7 @@ def _end(measure: str, values: Sequence[float], *, logarithmic: bool) -> float:
 
 @functools.lru_cache(maxsize=128)
 def bar_spec(
-    measure: str, end: float, *, language: str, logarithmic: bool, large: bool
+    measure: str, end: float, *, language: str, logarithmic: bool, large: bool, legend: bool
 ) -> dict[str, Any]:
     """The Vega-Lite spec for the dataset `rows`; not to be changed."""
     say = texts(language)
@@ -156,7 +161,7 @@ def bar_spec(
         color=alt.Color(
             "kind:N",
             scale=alt.Scale(domain=names, range=list(KINDS.values())),
-            legend=alt.Legend(orient="top", title=None, labelFontSize=small, labelLimit=400),
+            legend=alt.Legend(orient="top", title=None, labelFontSize=small) if legend else None,
         ),
         opacity=alt.condition("datum.recorded", alt.value(0.5), alt.value(1)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import streamlit as st
 
 from core.report import table
-from core.report.charts import MEASURES, chart
+from core.report.charts import KINDS, MEASURES, chart
 from core.report.cost import Prices
 from core.report.measured import PARTS, Part, Row, not_run, own_rows, recorded_rows, together
 from core.texts import Texts, texts
@@ -182,6 +183,7 @@ def _draw_charts(rows: Sequence[Row], say: Texts) -> None:
     st.toggle(
         say("part5.charts.log"), key=LOG, help=say("part5.charts.log.help"), on_change=_keep_log
     )
+    st.html(_legend_html(say))
     columns = st.columns(1 if me.projector else 2, gap="large")
     for place, measure in enumerate(MEASURES):
         drawn = chart(
@@ -190,10 +192,19 @@ def _draw_charts(rows: Sequence[Row], say: Texts) -> None:
             say,
             logarithmic=measure.id == "time" and me.time_logarithmic,
             large=me.projector,
+            legend=False,
         )
         with columns[place % len(columns)]:
             st.vega_lite_chart({**drawn.spec, "datasets": {"rows": drawn.bars}}, alt=drawn.told)
     st.caption(say("part5.charts.newest"))
+
+
+def _legend_html(say: Texts) -> str:
+    kinds = "".join(
+        f"<span><i style='background:{colour}'></i>{html.escape(say(f'part5.kind.{kind}'))}</span>"
+        for kind, colour in KINDS.items()
+    )
+    return f"<div class='p5-legend'>{kinds}</div>"
 
 
 def _keep_log() -> None:
