@@ -10,12 +10,14 @@ import torch
 from safetensors.torch import load_file
 
 from core.models.mini_turbo.bank import read_tokenizer, token_ids, tokenizer_for, write_captions
-from core.models.mini_turbo.blocks import TINY, build_unet
+from core.models.mini_turbo.blocks import TINY, build_unet, build_vae
 from core.models.mini_turbo.diffusion import PURE, EulerDraw, Noise
 from core.models.mini_turbo.obey import JudgeNetwork
 from core.models.mini_turbo.plumbing import Clock, Learner, read_weights, write_weights
 from core.models.mini_turbo.train import train
-from tests.models.tiny_training import CPU, made_up_material, tiny_run
+from core.models.mini_turbo.train_student import recognised
+from core.models.mini_turbo.words import THINGS
+from tests.models.tiny_training import CPU, HOW, made_up_material, tiny_run
 
 
 def test_each_stage_writes_finite_half_precision_weights(trained: Path):
@@ -131,3 +133,22 @@ def test_one_euler_step_is_what_the_schedulers_formula_says(tmp_path: Path):
 def test_the_judge_scores_thing_colours_and_size():
     scores = JudgeNetwork(width=8)(torch.zeros(2, 3, 64, 64))
     assert [tuple(score.shape) for score in scores] == [(2, 20), (2, 11), (2, 11), (2, 3)]
+
+
+def test_a_checker_of_another_seed_sorts_out_what_the_teacher_drew_wrong(
+    trained: Path, tmp_path: Path
+):
+    run = tiny_run(tmp_path, given=trained, seed=1)
+    train("checker", run, made_up_material())
+    vae = run.read(build_vae(TINY), "vae")
+    drawn = torch.randn(6, 4, TINY.latent, TINY.latent, generator=torch.Generator().manual_seed(0))
+    checker = run.read(JudgeNetwork(), "checker")
+    with torch.no_grad():
+        seen = checker(vae.decode(drawn).sample.clamp(-1, 1))[0].argmax(dim=1)
+    asked = torch.stack([seen, *[torch.zeros(6, dtype=torch.long)] * 3], dim=1)
+    asked[1, 0] = (asked[1, 0] + 1) % len(THINGS)
+
+    assert recognised(run, vae, drawn, asked).tolist() == [True, False, True, True, True, True]
+
+    train("student", run, made_up_material(), HOW)
+    assert (tmp_path / "student-0.safetensors").is_file()

@@ -52,6 +52,7 @@ class Bank:
 
     latents: Tensor  # (N, 4, 16, 16), half precision
     ids: Tensor  # (N, 77), int16
+    scenes: Tensor  # (N, 4)
 
 
 def tokenizer_for(run: Run) -> CLIPTokenizer:
@@ -130,7 +131,7 @@ def build_bank(run: Run, captions: Captions, material: Material, vae: Any) -> Ba
             part = vae.encode(composer(scenes[start : start + AT_ONCE])).latent_dist.mean
         latents[start : start + AT_ONCE] = part.half()
     note("latents", spread=float(latents[:10_000].float().std()), s=time.perf_counter() - started)
-    return Bank(latents, captions.ids.to(run.device))
+    return Bank(latents, captions.ids.to(run.device), scenes)
 
 
 def prepared(run: Run, tokenizer: CLIPTokenizer, material: Material | None) -> tuple[Bank, Any]:
@@ -158,4 +159,5 @@ def _made_up(run: Run, count: int, vocabulary: int) -> Bank:
     return Bank(
         torch.randn(count, LATENT_CHANNELS, side, side, device=run.device).half(),
         torch.full((count, SEATS), vocabulary - 1, device=run.device, dtype=torch.int16),
+        torch.zeros(count, 4, device=run.device, dtype=torch.long),
     )

@@ -280,6 +280,10 @@ def _shards(state: dict[str, Tensor]) -> Iterable[dict[str, Tensor]]:
     yield shard
 
 
+def has_weights(name: str, folders: Iterable[Path]) -> bool:
+    return any(any(folder.glob(f"{name}-[0-9].safetensors")) for folder in folders)
+
+
 def read_weights(name: str, folders: Iterable[Path]) -> dict[str, Tensor]:
     """In single precision, from the first folder that has them. Raises FileNotFoundError."""
     looked_in = list(folders)

@@ -1,7 +1,7 @@
 """Train mini-turbo: `python -m core.models.mini_turbo.train STAGE --seconds N --out DIR`.
 
-Stages, each after the ones before it: judge, vae, teacher, student. Each writes its weights to
-`--out` and finds those of the earlier stages there or in `--from`.
+Stages, each after the ones before it: judge, checker, vae, teacher, student. Each writes its
+weights to `--out` and finds those of the earlier stages there or in `--from`.
 
 The longest may be cut in parts: `teacher --end 0.5`, and later `teacher --begin 0.5`.
 """
@@ -22,13 +22,14 @@ from core.models.mini_turbo.train_student import Distilling, train_student
 from core.models.mini_turbo.train_teacher import train_teacher
 from core.models.mini_turbo.train_vae import train_vae
 
-STAGES = ("judge", "vae", "teacher", "student")
+STAGES = ("judge", "checker", "vae", "teacher", "student")
 
 
 def train(stage: str, run: Run, material: Material | None, how: Distilling | None = None) -> None:
     """One stage. `material` is None only for a warm run of teacher or student."""
     started = time.perf_counter()
-    torch.manual_seed(run.seed)
+    # The checker is to be another network than the judge.
+    torch.manual_seed(run.seed + 1 if stage == "checker" else run.seed)
     run.out.mkdir(parents=True, exist_ok=True)
     if stage == "teacher":
         train_teacher(run, material)
@@ -36,8 +37,8 @@ def train(stage: str, run: Run, material: Material | None, how: Distilling | Non
         train_student(run, material, how or Distilling())
     elif material is None:
         raise ValueError(f"the stage {stage!r} has nothing to compile ahead")
-    elif stage == "judge":
-        train_judge(run, material)
+    elif stage in ("judge", "checker"):
+        train_judge(run, material, stage)
     else:
         train_vae(run, material)
     note(f"{stage} is done", seconds=time.perf_counter() - started)

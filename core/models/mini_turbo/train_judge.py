@@ -1,4 +1,8 @@
-"""Stage "judge": the small network that says what a picture shows. See `obey`."""
+"""Stage "judge": the small network that says what a picture shows. See `obey`.
+
+Stage "checker" is the same from another seed: the student's training may ask it, and the judge
+stays a stranger to what it judges.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,9 @@ SCENES = 60_000
 GRAIN = 0.03  # noise of up to so much of the range
 
 
-def train_judge(run: Run, material: Material) -> None:
-    """Writes `judge`. All combinations take part, the held-out ones too: it has to know them."""
+def train_judge(run: Run, material: Material, name: str = "judge") -> None:
+    """Writes weights of this name. All combinations take part, the held-out ones too: it has to
+    know them."""
     composer = Composer(material.train, run.device)
     scenes = judge_scenes(min(SCENES, run.bank), run)
     network = JudgeNetwork().to(run.device).to(memory_format=torch.channels_last)
@@ -44,8 +49,8 @@ def train_judge(run: Run, material: Material) -> None:
         torch.autograd.backward(loss)
         adam.step()
         if clock.steps % 500 == 0:
-            note("judge", step=clock.steps, loss=float(loss.detach()))
-    write_weights(network.eval().state_dict(), "judge", run.out)
+            note(name, step=clock.steps, loss=float(loss.detach()))
+    write_weights(network.eval().state_dict(), name, run.out)
 
     test = judge_scenes(min(2_000, run.bank), run, seed=5)
     pictures = Composer(material.unseen, run.device)(test)
@@ -58,7 +63,7 @@ def train_judge(run: Run, material: Material) -> None:
         )
     right = (places == test).float().mean(dim=0).tolist()
     named = dict(zip(("thing", "colour", "background", "size"), right, strict=True))
-    note("judge on unseen pictures", steps=clock.steps, **named)
+    note(f"{name} on unseen pictures", steps=clock.steps, **named)
 
 
 def judge_scenes(count: int, run: Run, seed: int = 2) -> Tensor:

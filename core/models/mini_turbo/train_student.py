@@ -1,6 +1,7 @@
 """Stage "student": the teacher's twenty steps learnt as one, in the spirit of ADD and LADD.
 
-First it imitates pairs (noise -> the teacher's picture). Then a discriminator joins in: the
+First it imitates pairs (noise -> the teacher's picture, if the checker knows it for what was
+asked; without a checker all of them). Then a discriminator joins in: the
 teacher's downward half, trained to tell real latents from the student's.
 Source: Sauer et al. 2023 (arXiv:2311.17042) and 2024 (arXiv:2403.12015); the relativistic loss
 with both gradient penalties: Huang et al. 2024 (arXiv:2501.05441).
@@ -23,8 +24,17 @@ from core.models.mini_turbo.bank import Bank, embedded, prepared, token_ids, tok
 from core.models.mini_turbo.blocks import Sizes, build_text_encoder, build_unet
 from core.models.mini_turbo.captions import caption, random_scene
 from core.models.mini_turbo.diffusion import PURE, EulerDraw, Noise
+from core.models.mini_turbo.obey import JudgeNetwork
 from core.models.mini_turbo.pictures import Material, contact_sheet
-from core.models.mini_turbo.plumbing import Clock, Learner, Run, Step, note, write_weights
+from core.models.mini_turbo.plumbing import (
+    Clock,
+    Learner,
+    Run,
+    Step,
+    has_weights,
+    note,
+    write_weights,
+)
 from core.models.mini_turbo.train_teacher import GUIDANCE, STEPS
 
 BATCH = 256
@@ -32,6 +42,7 @@ RATE = 2e-4
 CLIP = 2.0
 LEVELS_TAUGHT = {1: (PURE,), 4: (PURE, 749, 499, 249)}  # by the most steps it may be used with
 HEAD_WIDTH = 96
+CHECKED_AT_ONCE = 500
 PENALTY_STEP = 0.05  # noise of the finite difference that stands for the gradient penalty
 
 
@@ -114,6 +125,11 @@ class Pairs:
     sentence: Tensor  # (N or more, width)
     real: Tensor  # latents of real pictures of the same sentences
 
+    def only(self, kept: Tensor) -> Pairs:
+        """Those whose place in `kept` (N,) is true."""
+        fields = (self.noise, self.drawn, self.words, self.sentence, self.real)
+        return Pairs(*(field[: len(kept)][kept] for field in fields))
+
 
 def train_student(run: Run, material: Material | None, how: Distilling) -> None:
     """Writes `student`, a U-Net to be used with 1 to `how.most_steps` steps and no guidance."""
@@ -128,6 +144,10 @@ def train_student(run: Run, material: Material | None, how: Distilling) -> None:
         teacher, text = run.read(teacher, "teacher"), run.read(text, "text")
     nothing = torch.from_numpy(token_ids(tokenizer, [""])).to(run.device)
     pairs = _pairs(run, how, teacher, text, bank=bank, nothing=nothing)
+    if vae is not None and has_weights("checker", run.folders):
+        known = recognised(run, vae, pairs.drawn, bank.scenes)
+        if known.any():  # none at all: a teacher or a checker that has learnt nothing
+            pairs = pairs.only(known)
     student = _Student(run, how, teacher, pairs)
     if run.warm:
         student.imitation_step()
@@ -182,6 +202,27 @@ def _pairs(
         real_spread=float(bank.latents[:20_000].float().std()),
     )
     return Pairs(noise[:done], drawn[:done], words, sentence, bank.latents)
+
+
+@torch.no_grad()
+def recognised(run: Run, vae: Any, drawn: Tensor, scenes: Tensor) -> Tensor:
+    """(N,): whether the checker takes what the teacher drew for the thing of the scene.
+
+    The colours are nearly always right, and a sentence need not name them.
+    """
+    checker = run.read(JudgeNetwork(), "checker")
+    known = torch.cat(
+        [
+            checker(vae.decode(latents.float()).sample.clamp(-1, 1))[0].argmax(dim=1) == things
+            for latents, things in zip(
+                torch.split(drawn, CHECKED_AT_ONCE),
+                torch.split(scenes[: len(drawn), 0], CHECKED_AT_ONCE),
+                strict=True,
+            )
+        ]
+    )
+    note("pairs that the checker knows", share=float(known.float().mean()), count=int(known.sum()))
+    return known
 
 
 class _Student:
