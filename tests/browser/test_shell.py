@@ -16,6 +16,9 @@ from tests.browser.conftest import ARGUMENTS, BROWSER_SECONDS, settled
 
 ADDRESSES = [f"/{entry.url_path}" for entry in ENTRIES]
 OWN_TITLES = {f"/{entry.url_path}": texts("vi")(f"shell.page.{entry.name}") for entry in ENTRIES}
+# Each has a server of its own: the entry, a page whose file is named like its address, and one
+# whose file is not.
+FIRST_ADDRESSES = ["/", "/preflight", "/feed-the-gpu"]
 UNKNOWN_TITLE = "Không có trang này"
 CODE = "mùa-thu 8B"
 
@@ -59,7 +62,15 @@ def expect_no_dialog(page: Page) -> None:
 # the entry, so each of these visits is the first one that its server gets.
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+def test_every_page_is_found_by_its_address_in_its_frame(lab_server, page):
+    for address in ADDRESSES:
+        visit(page, lab_server.url + address)
+        expect(page).to_have_title(re.compile(f"^{re.escape(OWN_TITLES[address])}"))
+        expect(page.get_by_test_id("stSidebarNavLink")).to_have_count(len(ENTRIES))
+        expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+@pytest.mark.parametrize("address", FIRST_ADDRESSES)
 def test_a_first_visit_to_any_page_of_a_fresh_server_finds_it_in_its_frame(
     start_server, page, address
 ):
@@ -70,7 +81,7 @@ def test_a_first_visit_to_any_page_of_a_fresh_server_finds_it_in_its_frame(
     expect_no_dialog(page)
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", FIRST_ADDRESSES)
 def test_with_a_class_code_a_first_visit_to_any_page_meets_the_door(start_server, page, address):
     visit(page, start_server(LAB_CLASS_CODE=CODE).url + address)
     expect(page.get_by_label("Mã lớp")).to_be_visible()
