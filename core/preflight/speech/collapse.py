@@ -72,17 +72,29 @@ def _rank(matrix: Tensor) -> float:
     return float(torch.exp(-(shares * shares.log()).sum()))
 
 
+def limits(base: Metrics) -> Metrics:
+    """Where a run is to be stopped: the highest cos_cross, and the lowest of all the others."""
+    return Metrics(
+        std_token=SPREAD_FRACTION * base.std_token,
+        rank_eff=FRACTION * base.rank_eff,
+        rank_raw=FRACTION * base.rank_raw,
+        cos_cross=min(COS_LIMIT, base.cos_cross + COS_RISE),
+        std_utt=SPREAD_FRACTION * base.std_utt,
+    )
+
+
 def stop_reasons(now: Metrics, base: Metrics) -> tuple[str, ...]:
     """The figures by which `now` has left the baseline; see `Watch` for when to act.
 
     Asked the other way round, so that a figure that is no number any more is a reason too.
     """
+    edge = limits(base)
     kept = {
-        "rank_eff": now.rank_eff >= FRACTION * base.rank_eff,
-        "rank_raw": now.rank_raw >= FRACTION * base.rank_raw,
-        "cos_cross": now.cos_cross <= min(COS_LIMIT, base.cos_cross + COS_RISE),
-        "std_token": now.std_token >= SPREAD_FRACTION * base.std_token,
-        "std_utt": now.std_utt >= SPREAD_FRACTION * base.std_utt,
+        "rank_eff": now.rank_eff >= edge.rank_eff,
+        "rank_raw": now.rank_raw >= edge.rank_raw,
+        "cos_cross": now.cos_cross <= edge.cos_cross,
+        "std_token": now.std_token >= edge.std_token,
+        "std_utt": now.std_utt >= edge.std_utt,
     }
     return tuple(name for name, holds in kept.items() if not holds)
 

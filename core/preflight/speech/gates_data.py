@@ -149,16 +149,13 @@ def _metrics_table(title: str, measured: dict[str, Metrics]) -> Table:
 
 def _limits(base: Metrics) -> Table:
     """Where a later epoch would be stopped. A rule that can never act says so by its limit."""
-    cosine = min(0.9, base.cos_cross + 0.3)
+    edge = collapse.limits(base)
     return Table(
         "speech.g4.limits",
         ("speech.column.metric", "speech.column.now", "speech.column.limit"),
-        (
-            ("speech.metric.rank_eff", base.rank_eff, 0.5 * base.rank_eff),
-            ("speech.metric.rank_raw", base.rank_raw, 0.5 * base.rank_raw),
-            ("speech.metric.cos_cross", base.cos_cross, cosine),
-            ("speech.metric.std_token", base.std_token, 0.25 * base.std_token),
-            ("speech.metric.std_utt", base.std_utt, 0.25 * base.std_utt),
+        tuple(
+            (f"speech.metric.{name}", float(getattr(base, name)), float(getattr(edge, name)))
+            for name in METRICS
         ),
     )
 
