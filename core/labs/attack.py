@@ -73,13 +73,12 @@ def _attacked(
         targets=torch.tensor([settings.target], device=device),
         epsilon=torch.full((1, 1, 1, 1), settings.epsilon / 255, device=device),
     )
+    classify = classifier.captured(clean)
     course = Course(step_count(settings.method, settings.steps))
     attacked = clean
     with context.meter.section("attack") as section:
         began = time.perf_counter()
-        attack = steps_of(
-            settings.method, classifier, aim, steps=settings.steps, seed=settings.seed
-        )
+        attack = steps_of(settings.method, classify, aim, steps=settings.steps, seed=settings.seed)
         for step in attack:
             attacked = step.pictures
             course.add(step.belief)

@@ -25,7 +25,7 @@ from core.context import Context
 from core.data.image_classes import label
 from core.events import AnyEvent, Drawn, Measured, Progressed, Result, Staged, Stopped
 from core.labs.attack_geometry import eight_bits, linf, random_signs
-from core.labs.attack_methods import Aim, Step, belief_in, step_count, steps_of
+from core.labs.attack_methods import Aim, Classify, Step, belief_in, step_count, steps_of
 from core.labs.classifying import (
     beliefs,
     in_255ths,
@@ -73,14 +73,15 @@ def _swept(
 
     attacked: dict[str, Tensor] = {}
     rows, milliseconds = [], 0.0
-    for name, stage, aim, phase in (
-        ("sweep", "stage.sweeping", sweep, first),
-        ("map", "stage.mapping", grid, second),
+    classify = classifier.captured(sweep.originals)
+    for name, stage, aim, network, phase in (
+        ("sweep", "stage.sweeping", sweep, classify, first),
+        ("map", "stage.mapping", grid, classifier, second),  # its shape would not come again
     ):
         yield Staged(stage)
         with context.meter.section(name) as section:
             began = time.perf_counter()
-            for step in _steps(settings, classifier, aim):
+            for step in _steps(settings, network, aim):
                 attacked[name] = step.pictures
                 if context.stopped():
                     yield Stopped()
@@ -128,8 +129,8 @@ def _aim(clean: Tensor, pairs: Sequence[tuple[int, float]]) -> Aim:
     )
 
 
-def _steps(settings: AttackSweepSettings, classifier: Classifier, aim: Aim) -> Iterator[Step]:
-    return steps_of(settings.method, classifier, aim, steps=settings.steps, seed=settings.seed)
+def _steps(settings: AttackSweepSettings, classify: Classify, aim: Aim) -> Iterator[Step]:
+    return steps_of(settings.method, classify, aim, steps=settings.steps, seed=settings.seed)
 
 
 @torch.inference_mode()

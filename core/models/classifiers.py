@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.cuda import make_graphed_callables
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from core.activities.attack import LITE_0, LITE_1, RESNET_18
@@ -60,11 +62,27 @@ class Classifier(nn.Module):
         self.register_buffer("spread", spread)
         self.eval().requires_grad_(False)
         self.to(memory_format=torch.channels_last)
+        self._captured: dict[torch.Size, Callable[[Tensor], Tensor]] = {}
 
     def forward(self, pictures: Tensor) -> Tensor:
         laid_out = pictures.contiguous(memory_format=torch.channels_last)
         logits: Tensor = self.network((laid_out - self.mean) / self.spread)
         return logits
+
+    def captured(self, pictures: Tensor) -> Callable[[Tensor], Tensor]:
+        """The same for an attack on pictures of this shape, where only their slope is asked for.
+
+        On a card the passes forward and back become a CUDA graph each, kept as long as the network:
+        the first call waits for that, and what a call answers is overwritten by the next. On a
+        processor it is the network itself.
+        """
+        if not pictures.is_cuda:
+            return self
+        if pictures.shape not in self._captured:
+            sample = pictures.detach().clone().requires_grad_()
+            graphed = make_graphed_callables(self.forward, (sample,))
+            self._captured[pictures.shape] = cast(Callable[[Tensor], Tensor], graphed)
+        return self._captured[pictures.shape]
 
 
 def load(name: str, device: torch.device, settings: LabSettings) -> Classifier:

@@ -31,6 +31,7 @@ from core.labs.classifying import tensor
 from core.labs.device import wait_for
 from core.models import classifiers
 from core.models.classifier_files import weights_file
+from core.models.classifiers import Classifier
 from core.settings import LabSettings
 from core.telemetry.machine import describe_machine
 from core.telemetry.meter import open_meter
@@ -74,10 +75,10 @@ def main() -> int:
             "bare": lambda: lab_loop(network, cat),
             "as written": lambda: lab_loop(lambda p: package((p * 255 - 127) / 128), cat),
             "app": lambda: list(attack.run(settings, context)),
-            "attack": lambda: [*steps_of(BASIC, network, aim(cat, (2.0,)), steps=STEPS)],
-            "sweep": lambda: [*steps_of(BASIC, network, aim(cat, STRENGTHS), steps=STEPS // 4)],
+            "attack": lambda: attacked(network, aim(cat, (2.0,)), STEPS),
+            "sweep": lambda: attacked(network, aim(cat, STRENGTHS), STEPS // 4),
             "single": lambda: [
-                [*steps_of(BASIC, network, aim(cat, (one,)), steps=STEPS // 4)] for one in STRENGTHS
+                attacked(network, aim(cat, (one,)), STEPS // 4) for one in STRENGTHS
             ],
         }
         for work in ways.values():
@@ -113,6 +114,12 @@ def main() -> int:
         at_most=BATCH_RATIO if on_gpu else None,
     )
     return report.exit_code
+
+
+def attacked(network: Classifier, what: Aim, steps: int) -> None:
+    """As the app does it."""
+    for _ in steps_of(BASIC, network.captured(what.originals), what, steps=steps):
+        pass
 
 
 def lab_loop(network: Network, original: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from torchvision.models import resnet18
 
 from core.activities.attack import AUTO, LITE_0, LITE_1, RESNET_18
 from core.data import photos
+from core.labs.attack_methods import slope_toward
 from core.labs.classifying import beliefs, tensor, top_guesses
 from core.models import classifiers
 from core.models.classifier_files import (
@@ -127,3 +128,25 @@ def test_a_card_answers_as_the_processor_does(lab):
     card = torch.device("cuda:0")
     on_card = beliefs(classifiers.load(LITE_0, card, lab), picture.to(card))[0]
     assert np.allclose(on_cpu.numpy(), on_card.numpy(), atol=0.01)  # TF32 rounds more
+
+
+@pytest.mark.gpu
+def test_captured_passes_slope_as_the_plain_ones_do_at_every_size(lab):
+    card = torch.device("cuda:0")
+    network = classifiers.load(LITE_0, card, lab)
+    for count in (1, 3, 1):
+        pictures = photo("cat").to(card).expand(count, -1, -1, -1) * torch.rand(count, 1, 1, 1).to(
+            card
+        )
+        targets = torch.arange(count, device=card)
+        captured = network.captured(pictures)
+        assert captured is network.captured(pictures)
+        slope, logits = slope_toward(network, pictures, targets)
+        same_slope, same_logits = slope_toward(captured, pictures, targets)
+        assert torch.allclose(logits, same_logits, atol=0.05)  # TF32 rounds more
+        assert torch.cosine_similarity(slope.flatten(), same_slope.flatten(), dim=0) > 0.99
+
+
+def test_on_a_processor_there_is_nothing_to_capture(lab):
+    network = classifiers.load(LITE_0, CPU, lab)
+    assert network.captured(photo("cat")) is network

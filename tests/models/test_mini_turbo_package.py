@@ -12,12 +12,13 @@ import pytest
 import torch
 from PIL import Image
 
+from core.models.mini_turbo.bank import TOKENS
 from core.models.mini_turbo.blocks import TINY
 from core.models.mini_turbo.captions import Scene
 from core.models.mini_turbo.card import card, read_figures, write_figures
 from core.models.mini_turbo.evaluate import Drawer, evaluate, frechet, make_test, nearest
 from core.models.mini_turbo.obey import JudgeNetwork, ObeyJudge, Seen, load_judge
-from core.models.mini_turbo.package import folder_bytes, package
+from core.models.mini_turbo.package import folder_bytes, package, unpack
 from core.models.mini_turbo.pictures import (
     PAINT,
     Composer,
@@ -28,6 +29,7 @@ from core.models.mini_turbo.pictures import (
     read_idx,
     to_image,
 )
+from core.models.mini_turbo.plumbing import read_weights
 from core.models.mini_turbo.words import COLOURS, understand
 from tests.models.tiny_training import CPU, made_up_material
 
@@ -41,6 +43,15 @@ def folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.random.fork_rng(devices=[]):
         package([trained], out, sizes=TINY)
     return out
+
+
+def test_an_unpacked_folder_is_what_was_packed(folder: Path, trained: Path, tmp_path: Path):
+    unpack(folder, tmp_path)
+    assert (tmp_path / TOKENS).read_bytes() == (trained / TOKENS).read_bytes()
+    for name in ("text", "student", "vae", "teacher", "judge"):
+        packed, unpacked = (read_weights(name, [place]) for place in (trained, tmp_path))
+        assert packed.keys() == unpacked.keys()
+        assert all(torch.equal(packed[key], unpacked[key]) for key in packed), name
 
 
 def mean_colour(picture: torch.Tensor) -> list[float]:

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 from core.models.mini_turbo.bank import read_tokenizer, token_ids, tokenizer_for, write_captions
 from core.models.mini_turbo.blocks import TINY, build_unet, build_vae
+from core.models.mini_turbo.checker import Checker
 from core.models.mini_turbo.diffusion import PURE, EulerDraw, Noise
 from core.models.mini_turbo.obey import JudgeNetwork
 from core.models.mini_turbo.plumbing import Clock, Learner, read_weights, write_weights
 from core.models.mini_turbo.train import train
-from core.models.mini_turbo.train_student import recognised
 from core.models.mini_turbo.words import THINGS
 from tests.models.tiny_training import CPU, HOW, made_up_material, tiny_run
 
@@ -142,13 +142,48 @@ def test_a_checker_of_another_seed_sorts_out_what_the_teacher_drew_wrong(
     train("checker", run, made_up_material())
     vae = run.read(build_vae(TINY), "vae")
     drawn = torch.randn(6, 4, TINY.latent, TINY.latent, generator=torch.Generator().manual_seed(0))
-    checker = run.read(JudgeNetwork(), "checker")
+    network = run.read(JudgeNetwork(), "checker")
     with torch.no_grad():
-        seen = checker(vae.decode(drawn).sample.clamp(-1, 1))[0].argmax(dim=1)
-    asked = torch.stack([seen, *[torch.zeros(6, dtype=torch.long)] * 3], dim=1)
-    asked[1, 0] = (asked[1, 0] + 1) % len(THINGS)
+        seen = network(vae.decode(drawn).sample.clamp(-1, 1))[0].argmax(dim=1)
+    asked = seen.clone()
+    asked[1] = (asked[1] + 1) % len(THINGS)
 
-    assert recognised(run, vae, drawn, asked).tolist() == [True, False, True, True, True, True]
+    known = Checker(run, vae).knows(drawn, asked)
+    assert known.tolist() == [True, False, True, True, True, True]
 
     train("student", run, made_up_material(), HOW)
     assert (tmp_path / "student-0.safetensors").is_file()
+
+
+def test_the_checkers_slope_leads_to_what_it_is_surer_of(trained: Path, tmp_path: Path):
+    run = tiny_run(tmp_path, given=trained, seed=1)
+    train("checker", run, made_up_material())
+    vae, network = run.read(build_vae(TINY), "vae"), run.read(JudgeNetwork(), "checker")
+    latents, things = torch.randn(6, 4, TINY.latent, TINY.latent), torch.arange(6)
+
+    @torch.no_grad()
+    def sure() -> torch.Tensor:
+        scores = network(vae.decode(latents).sample.clamp(-1, 1))[0]
+        return scores.softmax(dim=1)[torch.arange(6), things]
+
+    before, checker = sure(), Checker(run, vae)
+    for _ in range(20):
+        slope = checker.slope(latents, things)
+        assert float(slope.flatten(1).norm(dim=1).max()) <= 1 + 1e-5
+        latents = latents - 5 * slope
+    assert (sure() > before).all()
+
+
+def test_a_student_that_is_there_is_improved_and_not_begun_anew(trained: Path, tmp_path: Path):
+    run = tiny_run(tmp_path, given=trained, begin=0.6, steps=1)
+    with torch.random.fork_rng(devices=[]):
+        train("student", run, made_up_material(), HOW)
+    before, after, teacher = (
+        read_weights(name, [folder])
+        for name, folder in (("student", trained), ("student", tmp_path), ("teacher", trained))
+    )
+    assert apart(before, after) < apart(teacher, after)
+
+
+def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    return sum(float((one[name] - other[name]).abs().sum()) for name in one)

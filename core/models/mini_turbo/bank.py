@@ -62,11 +62,12 @@ def tokenizer_for(run: Run) -> CLIPTokenizer:
     chance = Random(7)
     count = min(CORPUS, max(2_000, run.bank))
     tokenizer = train_tokenizer(caption(chance, random_scene(chance)) for _ in range(count))
-    _keep(tokenizer, run.out)
+    keep_tokenizer(tokenizer, run.out)
     return tokenizer
 
 
-def _keep(tokenizer: CLIPTokenizer, folder: Path) -> None:
+def keep_tokenizer(tokenizer: CLIPTokenizer, folder: Path) -> None:
+    """Write its merges, all that `read_tokenizer` needs."""
     merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TOKENS).write_text(json.dumps(merges, ensure_ascii=False), "utf-8")

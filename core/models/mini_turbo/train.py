@@ -3,7 +3,8 @@
 Stages, each after the ones before it: judge, checker, vae, teacher, student. Each writes its
 weights to `--out` and finds those of the earlier stages there or in `--from`.
 
-The longest may be cut in parts: `teacher --end 0.5`, and later `teacher --begin 0.5`.
+The longest may be cut in parts: `teacher --end 0.5`, and later `teacher --begin 0.5`. `student
+--begin 0.3` improves a student that is there already.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def main(arguments: list[str] | None = None) -> None:
         most_steps=given.student_steps,
         pairs=given.pairs,
         pair_seconds=given.pair_seconds,
+        guidance=given.guidance,
+        steer=given.steer,
         imitate=given.imitate,
         relativistic=given.loss == "relativistic",
         noise=given.noise,
@@ -104,6 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     ask("--student-steps", type=int, choices=(1, 4), default=1, help="most steps it is used with")
     ask("--pairs", type=int, default=how.pairs)
     ask("--pair-seconds", type=float, default=how.pair_seconds)
+    ask("--guidance", type=float, default=how.guidance, help="of the teacher that draws pairs")
+    ask("--steer", type=float, default=how.steer, help="weight of the checker, if there is one")
     ask("--imitate", type=float, default=how.imitate, help="share of time, no discriminator")
     ask("--loss", choices=("relativistic", "logistic"), default="relativistic")
     ask("--noise", type=int, default=how.noise, help="highest level the discriminator sees")

@@ -20,6 +20,7 @@ from core.models.mini_turbo.plumbing import Clock, Run, cosine, note, write_weig
 BATCH = 512
 RATE = 2e-3
 SCENES = 60_000
+SMOOTHING = 0.05  # of the right answer, so much is given to all others together
 GRAIN = 0.03  # noise of up to so much of the range
 
 
@@ -41,7 +42,7 @@ def train_judge(run: Run, material: Material, name: str = "judge") -> None:
             scores = network(pictures.contiguous(memory_format=torch.channels_last))
         loss = torch.stack(
             [
-                F.cross_entropy(score.float(), right, label_smoothing=0.05)
+                F.cross_entropy(score.float(), right, label_smoothing=SMOOTHING)
                 for score, right in zip(scores, some.unbind(dim=1), strict=True)
             ]
         ).sum()

@@ -1,8 +1,8 @@
 """Stage "student": the teacher's twenty steps learnt as one, in the spirit of ADD and LADD.
 
-First it imitates pairs (noise -> the teacher's picture, if the checker knows it for what was
-asked; without a checker all of them). Then a discriminator joins in: the
-teacher's downward half, trained to tell real latents from the student's.
+First it imitates pairs: noise -> the teacher's picture. Then a discriminator joins in: the
+teacher's downward half, trained to tell real latents from the student's. Where there is a checker,
+pairs whose thing it does not know are left out, and it has a say in the second half as well.
 Source: Sauer et al. 2023 (arXiv:2311.17042) and 2024 (arXiv:2403.12015); the relativistic loss
 with both gradient penalties: Huang et al. 2024 (arXiv:2501.05441).
 """
@@ -23,16 +23,16 @@ from torch import Tensor, nn
 from core.models.mini_turbo.bank import Bank, embedded, prepared, token_ids, tokenizer_for
 from core.models.mini_turbo.blocks import Sizes, build_text_encoder, build_unet
 from core.models.mini_turbo.captions import caption, random_scene
+from core.models.mini_turbo.checker import Checker
 from core.models.mini_turbo.diffusion import PURE, EulerDraw, Noise
-from core.models.mini_turbo.obey import JudgeNetwork
 from core.models.mini_turbo.pictures import Material, contact_sheet
 from core.models.mini_turbo.plumbing import (
     Clock,
     Learner,
     Run,
     Step,
-    has_weights,
     note,
+    read_weights,
     write_weights,
 )
 from core.models.mini_turbo.train_teacher import GUIDANCE, STEPS
@@ -42,7 +42,7 @@ RATE = 2e-4
 CLIP = 2.0
 LEVELS_TAUGHT = {1: (PURE,), 4: (PURE, 749, 499, 249)}  # by the most steps it may be used with
 HEAD_WIDTH = 96
-CHECKED_AT_ONCE = 500
+STEERED = 4  # every so manieth picture of a step is shown to the checker: decoding takes time
 PENALTY_STEP = 0.05  # noise of the finite difference that stands for the gradient penalty
 
 
@@ -54,6 +54,7 @@ class Distilling:
     pairs: int = 200_000
     pair_batch: int = 2_000
     pair_seconds: float = 75.0
+    guidance: float = GUIDANCE  # of the teacher that draws them
     imitate: float = 0.33  # share of the time without the discriminator
     relativistic: bool = True  # real and drawn are compared in pairs; False: each on its own
     noise: int = 300  # the discriminator looks at latents of up to this level
@@ -65,6 +66,7 @@ class Distilling:
     wrong_floor: float = -4.0  # from this score down such a picture is told apart well enough
     strength: float = 1.0  # of the discriminator's gradient, against that of imitation
     imitate_end: float = 0.4  # weight of imitation at the end
+    steer: float = 0.3  # of the checker's, on the pictures it is shown; imitation's is 1
 
 
 class Discriminator(nn.Module):
@@ -124,15 +126,19 @@ class Pairs:
     words: Tensor  # (N or more, 77, width)
     sentence: Tensor  # (N or more, width)
     real: Tensor  # latents of real pictures of the same sentences
+    things: Tensor  # (N or more,): which thing they are of
 
     def only(self, kept: Tensor) -> Pairs:
         """Those whose place in `kept` (N,) is true."""
-        fields = (self.noise, self.drawn, self.words, self.sentence, self.real)
+        fields = (self.noise, self.drawn, self.words, self.sentence, self.real, self.things)
         return Pairs(*(field[: len(kept)][kept] for field in fields))
 
 
 def train_student(run: Run, material: Material | None, how: Distilling) -> None:
-    """Writes `student`, a U-Net to be used with 1 to `how.most_steps` steps and no guidance."""
+    """Writes `student`, a U-Net to be used with 1 to `how.most_steps` steps and no guidance.
+
+    It begins as the teacher, or, with `run.begin` above 0, as the student of an earlier run.
+    """
     tokenizer = tokenizer_for(run)
     teacher: nn.Module = build_unet(run.sizes)
     text: nn.Module = build_text_encoder(len(tokenizer), run.sizes)
@@ -144,11 +150,13 @@ def train_student(run: Run, material: Material | None, how: Distilling) -> None:
         teacher, text = run.read(teacher, "teacher"), run.read(text, "text")
     nothing = torch.from_numpy(token_ids(tokenizer, [""])).to(run.device)
     pairs = _pairs(run, how, teacher, text, bank=bank, nothing=nothing)
-    if vae is not None and has_weights("checker", run.folders):
-        known = recognised(run, vae, pairs.drawn, bank.scenes)
+    checker = Checker(run, vae) if vae is not None and Checker.is_there(run) else None
+    if checker is not None:
+        known = checker.knows(pairs.drawn, pairs.things[: len(pairs.drawn)])
+        note("pairs of things that the checker knows", share=float(known.float().mean()))
         if known.any():  # none at all: a teacher or a checker that has learnt nothing
             pairs = pairs.only(known)
-    student = _Student(run, how, teacher, pairs)
+    student = _Student(run, how, teacher, pairs, checker)
     if run.warm:
         student.imitation_step()
         student.both_step()
@@ -180,11 +188,11 @@ def _pairs(
     drawn = torch.zeros_like(noise)
     working = run.compiler(copy.deepcopy(teacher).to(run.dtype))
     euler = EulerDraw(
-        working, embedded(run, text, nothing), run, batch=batch, steps=STEPS, guidance=GUIDANCE
+        working, embedded(run, text, nothing), run, batch=batch, steps=STEPS, guidance=how.guidance
     )
     if run.warm:
         euler.step()
-        return Pairs(noise, drawn, words, sentence, bank.latents)
+        return Pairs(noise, drawn, words, sentence, bank.latents, bank.scenes[:, 0])
     go, started, done = Step(euler.step, run, "the teacher's step"), time.perf_counter(), 0
     while done + batch <= count:
         part = slice(done, done + batch)
@@ -201,37 +209,25 @@ def _pairs(
         spread=float(drawn[:done].float().std()),
         real_spread=float(bank.latents[:20_000].float().std()),
     )
-    return Pairs(noise[:done], drawn[:done], words, sentence, bank.latents)
-
-
-@torch.no_grad()
-def recognised(run: Run, vae: Any, drawn: Tensor, scenes: Tensor) -> Tensor:
-    """(N,): whether the checker takes what the teacher drew for the thing of the scene.
-
-    The colours are nearly always right, and a sentence need not name them.
-    """
-    checker = run.read(JudgeNetwork(), "checker")
-    known = torch.cat(
-        [
-            checker(vae.decode(latents.float()).sample.clamp(-1, 1))[0].argmax(dim=1) == things
-            for latents, things in zip(
-                torch.split(drawn, CHECKED_AT_ONCE),
-                torch.split(scenes[: len(drawn), 0], CHECKED_AT_ONCE),
-                strict=True,
-            )
-        ]
-    )
-    note("pairs that the checker knows", share=float(known.float().mean()), count=int(known.sum()))
-    return known
+    return Pairs(noise[:done], drawn[:done], words, sentence, bank.latents, bank.scenes[:, 0])
 
 
 class _Student:
     """The two networks, and the two kinds of step that train them."""
 
-    def __init__(self, run: Run, how: Distilling, teacher: nn.Module, pairs: Pairs) -> None:
-        self._run, self._how, self._pairs = run, how, pairs
+    def __init__(
+        self,
+        run: Run,
+        how: Distilling,
+        teacher: nn.Module,
+        pairs: Pairs,
+        checker: Checker | None,
+    ) -> None:
+        self._run, self._how, self._pairs, self._checker = run, how, pairs, checker
         self._batch = run.batch or BATCH
         network = copy.deepcopy(teacher).requires_grad_(True).train()
+        if run.begin > 0 and not run.warm:
+            network.load_state_dict(read_weights("student", run.folders))
         critic = Discriminator(teacher, run.sizes).requires_grad_(True)
         self.learner = Learner(network, run, rate=RATE, betas=(0.5, 0.99), average=0.999)
         self._critic_learner = Learner(
@@ -308,8 +304,13 @@ class _Student:
             length = (away.flatten(1).square().sum(dim=1) + 1).sqrt()[:, None, None, None]
             imitation = away / length / self._batch
             scale = (imitation.norm() / (wish.norm() + 1e-12)).clamp(max=1e6)
+            pull = imitation * self._imitate + wish * scale * self._strength
+        if self._checker is not None and self._how.steer > 0:
+            things = self._pairs.things[chosen[::STEERED]]
+            doubt = self._checker.slope(fixed[::STEERED], things)
+            pull[::STEERED] += doubt * (self._how.steer / self._batch)
         self.learner.forget()
-        torch.autograd.backward(drawn, imitation * self._imitate + wish * scale * self._strength)
+        torch.autograd.backward(drawn, pull)
         self.learner.learn(clip=CLIP)
         self._figures[0].copy_(away.square().mean())
         self._figures[1].copy_(loss.detach())
