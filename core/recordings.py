@@ -109,7 +109,7 @@ def _check(replay: Replay) -> None:
     datetime.date.fromisoformat(replay.made_at)
     names = [recording.name for recording in replay.recordings]
     metered = replay.activity not in WITHOUT_METER
-    if (metered and not names) or names != [row.name for row in replay.rows]:
+    if metered and (not names or names != [row.name for row in replay.rows]):
         raise ValueError("recordings and summary rows do not belong together")
 
 

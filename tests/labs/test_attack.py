@@ -289,8 +289,8 @@ def test_a_card_and_a_processor_come_to_the_same_end():
     on_cpu = outcome(ran(attack, settings), AttackResult)
     on_card = outcome(ran(attack, settings, device="cuda:0"), AttackResult)
     assert on_card.fooled == on_cpu.fooled
-    # A step takes the sign of a slope: where that is almost 0, the card's coarser TF32 turns it, and
-    # ten steps later the two have gone slightly different ways.
+    # A step takes the sign of a slope: where that is almost 0, the card's coarser TF32 turns it,
+    # and ten steps later the two have gone slightly different ways.
     assert on_card.confidence == pytest.approx(on_cpu.confidence, abs=0.15)
     assert on_card.linf_255 == pytest.approx(on_cpu.linf_255, abs=1e-3)
     assert on_card.control.guess_class == on_cpu.control.guess_class
