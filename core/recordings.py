@@ -24,8 +24,6 @@ from core.telemetry.readings import Machine, Reading, Recording, SummaryRow
 from core.telemetry.summary import merged
 
 SHIPPED = Path(__file__).parent / "content" / "recordings"
-# These tell of their figures alone: no meter is drawn beside them.
-WITHOUT_METER = ("image-speed", "preflight-classroom", "preflight-speech")
 MAX_READINGS = 120  # of one section: about what a chart can show
 MAX_BYTES = 1_000_000  # a file of this app stays below 100 kB
 
@@ -108,8 +106,7 @@ def _check(replay: Replay) -> None:
     msgspec.convert(replay.values, activity.result)
     datetime.date.fromisoformat(replay.made_at)
     names = [recording.name for recording in replay.recordings]
-    metered = replay.activity not in WITHOUT_METER
-    if metered and (not names or names != [row.name for row in replay.rows]):
+    if activity.metered and (not names or names != [row.name for row in replay.rows]):
         raise ValueError("recordings and summary rows do not belong together")
 
 

@@ -192,6 +192,7 @@ class Activity:
     need_mib: int  # GPU memory to be free before it starts, CUDA context included
     work: tuple[str, ...]  # settings that its duration grows with, for estimates of the wait
     result: type[msgspec.Struct] = msgspec.Struct  # the shape of its `Result.values`
+    metered: bool = True  # False: it tells of figures, without a row of the meter for each part
     recorded: bool = True  # False: too small and too frequent to be kept in the records
     together: Together | None = None  # None: each job runs by itself
     # Name and MiB of the model that a job needs in memory, beyond `need_mib`; a worker that holds

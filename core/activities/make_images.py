@@ -213,6 +213,7 @@ IMAGE_SPEED = Activity(
     need_mib=RUN_MIB,
     work=("repeats",),
     result=ImageSpeedResult,
+    metered=False,
     model=_model,
 )
 PREPARE_PICTURES = Activity(

@@ -74,6 +74,7 @@ PREFLIGHT_CLASSROOM = Activity(
     need_mib=2_000,
     work=(),
     result=PreflightResult,
+    metered=False,
 )
 PREFLIGHT_SPEECH = Activity(
     id="preflight-speech",
@@ -83,6 +84,7 @@ PREFLIGHT_SPEECH = Activity(
     need_mib=14_000,  # a card of 16 GB has run batch 32 in full precision
     work=(),
     result=PreflightResult,
+    metered=False,
 )
 SPEECH_TRAP = Activity(
     id="speech-trap",
